@@ -1,0 +1,111 @@
+# Cairn: `make` shows what there is.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+# Set these on the command line: make sim SEEDS=500, make run ARGS="doctor --json".
+ARGS ?=
+SEEDS ?=
+SIM_SECONDS ?= 60
+FUZZTIME ?= 5s
+TESTFLAGS ?=
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+VERSION_PACKAGE := github.com/cairn-workflow/cairn/internal/version
+LDFLAGS := -s -w -X $(VERSION_PACKAGE).version=$(VERSION) -X $(VERSION_PACKAGE).commit=$(COMMIT)
+
+# The linter is built once for each version of it and of Go.
+LINT_VERSION := $(shell awk '$$1 == "github.com/golangci/golangci-lint/v2" {print $$2}' tools/go.mod)
+LINT := .tools/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)
+PGRUN := .tools/bin/pgrun
+TIMED := scripts/timed.sh
+
+# $(call packages,GROUP) starts a recipe: it sets $$packages, or says that there are none yet and ends the recipe well.
+packages = packages=$$(scripts/packages.sh $(1)); [[ -n $$packages ]] || { echo '$@: no packages yet'; exit 0; };
+
+##@ Build
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z\/-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Find or install what building and testing needs: PostgreSQL, a C compiler, the linter
+	@scripts/setup.sh
+	@$(MAKE) -s $(LINT)
+
+.PHONY: build
+build: ## Build bin/cairn, one static program
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/cairn ./cmd/cairn
+
+.PHONY: run
+run: ## Run cairn from source: make run ARGS="doctor"
+	@go run ./cmd/cairn $(or $(ARGS),doctor)
+
+.PHONY: clean
+clean: ## Remove what the build made, the linter too
+	rm -rf bin .tools
+
+##@ Check
+
+.PHONY: lint
+lint: $(LINT) ## Check style, formatting and import rules
+	@$(TIMED) lint $(LINT) run ./...
+
+.PHONY: fmt
+fmt: $(LINT) ## Format all Go code
+	@$(LINT) fmt ./...
+
+.PHONY: test
+test: export CAIRN_REQUIRE_POSTGRES := 1
+test: setup lint test/unit test/store test/sim ## Everything a change must pass: setup, lint, unit, store, sim
+
+.PHONY: test/unit
+test/unit: $(PGRUN) ## Test all packages but those below, with the race detector
+	@$(call packages,unit) $(TIMED) $@ $(PGRUN) -- go test -race -timeout 5m $(TESTFLAGS) $$packages
+
+.PHONY: test/store
+test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreSQL, short, with the race detector
+	@$(call packages,store) $(TIMED) $@ $(PGRUN) -- go test -race -short -timeout 5m $(TESTFLAGS) $$packages
+
+.PHONY: test/sim
+test/sim: ## Simulate for SIM_SECONDS seconds, or as many SEEDS as given
+	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m $(TESTFLAGS) $$packages
+
+.PHONY: test/fuzz
+test/fuzz: ## Run each fuzz target for FUZZTIME
+	@$(TIMED) $@ scripts/fuzz.sh $(FUZZTIME)
+
+##@ Measure
+
+.PHONY: sim
+sim: ## Simulate SEEDS seeds (1000 unless given), however long it takes
+	@$(call packages,sim) SIM_SECONDS= SEEDS=$(or $(SEEDS),1000) $(TIMED) $@ go test -count=1 -timeout 0 -v $(TESTFLAGS) $$packages
+
+.PHONY: bench
+bench: ## Run the benchmarks: make bench ARGS="..."
+	go run ./bench $(ARGS)
+
+.PHONY: verify
+verify: export CAIRN_REQUIRE_POSTGRES := 1
+verify: setup lint $(PGRUN) ## Everything without a time limit: race everywhere, 2000 seeds, fuzzing, benchmarks
+	@$(TIMED) verify/race $(PGRUN) -- go test -race -count=1 -timeout 0 $(TESTFLAGS) ./...
+	@$(MAKE) sim SEEDS=2000
+	@$(MAKE) test/fuzz FUZZTIME=60s
+	@$(TIMED) verify/bench go test -run '^$$' -bench . -benchtime 1x ./...
+	@$(MAKE) bench
+
+$(LINT): tools/go.mod tools/go.sum
+	@echo 'building golangci-lint $(LINT_VERSION) (once, some minutes)'
+	@mkdir -p $(@D)
+	@go build -C tools -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+.PHONY: $(PGRUN)
+$(PGRUN):
+	@go build -o $@ ./internal/pgcluster/pgrun

@@ -1,0 +1,300 @@
+package journal
+
+// Payload is a value of the user's in its envelope (package payload). The journal never looks inside.
+type Payload []byte
+
+// Data is what an event says beyond its type. Each event type has one struct below.
+type Data interface {
+	// EventType returns the type of event that this data belongs to.
+	EventType() EventType
+	// payloads returns where the user's values are. They are stored beside the other fields, so
+	// that a query can leave them out.
+	payloads() (input, output *Payload)
+}
+
+// RunCreated is the birth of a run.
+type RunCreated struct {
+	Workflow    string            `cbor:"1,keyasint"`
+	Dialect     Dialect           `cbor:"2,keyasint,omitempty"`
+	Spec        int               `cbor:"3,keyasint,omitempty"` // World spec version
+	Deployment  string            `cbor:"4,keyasint,omitempty"`
+	Context     []byte            `cbor:"5,keyasint,omitempty"` // World execution context, opaque
+	Attributes  map[string]string `cbor:"6,keyasint,omitempty"`
+	StartKey    string            `cbor:"7,keyasint,omitempty"`
+	StartDigest []byte            `cbor:"8,keyasint,omitempty"` // of the input; empty: computed from its bytes
+	Parent      ID                `cbor:"9,keyasint,omitzero"`
+	Root        ID                `cbor:"10,keyasint,omitzero"`
+	ForkedFrom  ID                `cbor:"11,keyasint,omitzero"`
+	ForkedAt    int64             `cbor:"12,keyasint,omitempty"` // the source's last sequence when it was forked
+	StartAt     Time              `cbor:"13,keyasint,omitempty"` // delayed start
+	Input       Payload           `cbor:"-"`
+
+	// AllowReserved lets Attributes use the reserved prefix. It is not stored.
+	AllowReserved bool `cbor:"-"`
+}
+
+// RunStarted is the first execution of a run.
+type RunStarted struct {
+	// Create makes the run if it does not exist yet (resilient start): it becomes an event of its own, before this one.
+	Create *RunCreated `cbor:"-"`
+}
+
+// RunCompleted is the good end of a run.
+type RunCompleted struct {
+	Output Payload `cbor:"-"`
+}
+
+// RunFailed is the bad end of a run.
+type RunFailed struct {
+	Error     *Error  `cbor:"1,keyasint,omitempty"`
+	ErrorCode string  `cbor:"2,keyasint,omitempty"` // in clear, where Value is opaque
+	Value     Payload `cbor:"-"`                    // World spec 4 and later: the error as the app serialised it
+}
+
+// RunCancelled is the end of a run that was asked to stop.
+type RunCancelled struct {
+	Reason string `cbor:"1,keyasint,omitempty"`
+	Actor  string `cbor:"2,keyasint,omitempty"`
+}
+
+// StepCreated records that a step is to be done.
+type StepCreated struct {
+	Name  string  `cbor:"1,keyasint,omitempty"`
+	Input Payload `cbor:"-"`
+}
+
+// StepStarted records that an attempt of a step begins.
+type StepStarted struct {
+	Name         string `cbor:"1,keyasint,omitempty"`
+	OwnerMessage string `cbor:"2,keyasint,omitempty"` // the delivery that executes the step, opaque
+	StartedAt    Time   `cbor:"3,keyasint,omitempty"` // when the body began, if it was before the event was written
+	// Lazy creates the step as well (World spec 4 and later): it must not exist. Input then goes with the
+	// step_created event that is placed before this one.
+	Lazy  bool    `cbor:"-"`
+	Input Payload `cbor:"-"`
+}
+
+// StepRetrying records a failed attempt that will be repeated.
+type StepRetrying struct {
+	Name       string  `cbor:"1,keyasint,omitempty"`
+	Error      *Error  `cbor:"2,keyasint,omitempty"`
+	RetryAfter Time    `cbor:"3,keyasint,omitempty"`
+	Value      Payload `cbor:"-"`
+}
+
+// StepCompleted records the result of a step. In dialect Engine it may be the only event of its step.
+type StepCompleted struct {
+	Name      string  `cbor:"1,keyasint,omitempty"`
+	Attempt   int     `cbor:"2,keyasint,omitempty"` // the attempt that succeeded
+	StartedAt Time    `cbor:"3,keyasint,omitempty"`
+	Digest    []byte  `cbor:"4,keyasint,omitempty"` // of the input, to notice code that changed
+	Copied    bool    `cbor:"5,keyasint,omitempty"` // kept from the run that this one was forked from
+	Input     Payload `cbor:"-"`
+	Result    Payload `cbor:"-"`
+}
+
+// StepFailed records that a step has failed for good.
+type StepFailed struct {
+	Name      string  `cbor:"1,keyasint,omitempty"`
+	Attempt   int     `cbor:"2,keyasint,omitempty"`
+	StartedAt Time    `cbor:"3,keyasint,omitempty"`
+	Digest    []byte  `cbor:"4,keyasint,omitempty"`
+	Copied    bool    `cbor:"5,keyasint,omitempty"`
+	Error     *Error  `cbor:"6,keyasint,omitempty"`
+	Input     Payload `cbor:"-"`
+	Value     Payload `cbor:"-"`
+}
+
+// HookCreated opens a hook.
+type HookCreated struct {
+	Token       string  `cbor:"1,keyasint"`
+	SingleUse   bool    `cbor:"2,keyasint,omitempty"`
+	ExpiresAt   Time    `cbor:"3,keyasint,omitempty"`
+	RetainUntil Time    `cbor:"4,keyasint,omitempty"` // the token stays reserved this long after the run's end
+	Webhook     bool    `cbor:"5,keyasint,omitempty"`
+	System      bool    `cbor:"6,keyasint,omitempty"`
+	Metadata    Payload `cbor:"-"`
+}
+
+// HookReceived is one delivery to a hook.
+type HookReceived struct {
+	Token   string  `cbor:"1,keyasint,omitempty"`
+	Sender  string  `cbor:"2,keyasint,omitempty"` // the sender's key: the same key is received once
+	Digest  []byte  `cbor:"3,keyasint,omitempty"` // of the payload; empty: computed from its bytes
+	Payload Payload `cbor:"-"`
+}
+
+// HookDisposed closes a hook and frees its token.
+type HookDisposed struct {
+	Token string `cbor:"1,keyasint,omitempty"`
+}
+
+// HookConflict records that a hook could not be opened because another one holds its token.
+type HookConflict struct {
+	Token string `cbor:"1,keyasint"`
+	Run   ID     `cbor:"2,keyasint,omitzero"` // the run that holds it
+}
+
+// WaitCreated begins a wait.
+type WaitCreated struct {
+	ResumeAt Time   `cbor:"1,keyasint,omitempty"` // zero: not by time
+	Kind     string `cbor:"2,keyasint,omitempty"` // "" is a timer; else what the run waits for
+}
+
+// WaitCompleted ends a wait.
+type WaitCompleted struct {
+	ResumeAt Time    `cbor:"1,keyasint,omitempty"`
+	Result   Payload `cbor:"-"`
+}
+
+// AttrSet changes attributes of the run.
+type AttrSet struct {
+	Changes []AttrChange `cbor:"1,keyasint"`
+	// Step is the step that wrote the attributes; zero: the workflow, whose change is recorded at most once.
+	Step    ID  `cbor:"2,keyasint,omitzero"`
+	Attempt int `cbor:"3,keyasint,omitempty"`
+	// AllowReserved lets the keys use the reserved prefix. It is not stored.
+	AllowReserved bool `cbor:"-"`
+}
+
+// AttrChange sets one attribute, or removes it.
+type AttrChange struct {
+	Key    string `cbor:"1,keyasint"`
+	Value  string `cbor:"2,keyasint,omitempty"`
+	Remove bool   `cbor:"3,keyasint,omitempty"`
+}
+
+// CancelRequested asks a run to stop; its clean-up may still run.
+type CancelRequested struct {
+	Reason string `cbor:"1,keyasint,omitempty"`
+	Actor  string `cbor:"2,keyasint,omitempty"`
+}
+
+// RunParked stops a run until somebody has looked at it.
+type RunParked struct {
+	Error *Error `cbor:"1,keyasint"`
+}
+
+// RunResumed lets a parked run go on.
+type RunResumed struct {
+	Actor string `cbor:"1,keyasint,omitempty"`
+}
+
+// Annotated notes who did what and why. It is the one event that a run takes in every state.
+type Annotated struct {
+	Name  string  `cbor:"1,keyasint"`
+	Actor string  `cbor:"2,keyasint,omitempty"`
+	Value Payload `cbor:"-"`
+}
+
+// EventType implements [Data].
+func (*RunCreated) EventType() EventType { return EventRunCreated }
+
+// EventType implements [Data].
+func (*RunStarted) EventType() EventType { return EventRunStarted }
+
+// EventType implements [Data].
+func (*RunCompleted) EventType() EventType { return EventRunCompleted }
+
+// EventType implements [Data].
+func (*RunFailed) EventType() EventType { return EventRunFailed }
+
+// EventType implements [Data].
+func (*RunCancelled) EventType() EventType { return EventRunCancelled }
+
+// EventType implements [Data].
+func (*StepCreated) EventType() EventType { return EventStepCreated }
+
+// EventType implements [Data].
+func (*StepStarted) EventType() EventType { return EventStepStarted }
+
+// EventType implements [Data].
+func (*StepRetrying) EventType() EventType { return EventStepRetrying }
+
+// EventType implements [Data].
+func (*StepCompleted) EventType() EventType { return EventStepCompleted }
+
+// EventType implements [Data].
+func (*StepFailed) EventType() EventType { return EventStepFailed }
+
+// EventType implements [Data].
+func (*HookCreated) EventType() EventType { return EventHookCreated }
+
+// EventType implements [Data].
+func (*HookReceived) EventType() EventType { return EventHookReceived }
+
+// EventType implements [Data].
+func (*HookDisposed) EventType() EventType { return EventHookDisposed }
+
+// EventType implements [Data].
+func (*HookConflict) EventType() EventType { return EventHookConflict }
+
+// EventType implements [Data].
+func (*WaitCreated) EventType() EventType { return EventWaitCreated }
+
+// EventType implements [Data].
+func (*WaitCompleted) EventType() EventType { return EventWaitCompleted }
+
+// EventType implements [Data].
+func (*AttrSet) EventType() EventType { return EventAttrSet }
+
+// EventType implements [Data].
+func (*CancelRequested) EventType() EventType { return EventCancelRequested }
+
+// EventType implements [Data].
+func (*RunParked) EventType() EventType { return EventRunParked }
+
+// EventType implements [Data].
+func (*RunResumed) EventType() EventType { return EventRunResumed }
+
+// EventType implements [Data].
+func (*Annotated) EventType() EventType { return EventAnnotated }
+
+func (d *RunCreated) payloads() (input, output *Payload)    { return &d.Input, nil }
+func (d *RunStarted) payloads() (input, output *Payload)    { return nil, nil }
+func (d *RunCompleted) payloads() (input, output *Payload)  { return nil, &d.Output }
+func (d *RunFailed) payloads() (input, output *Payload)     { return nil, &d.Value }
+func (d *RunCancelled) payloads() (input, output *Payload)  { return nil, nil }
+func (d *StepCreated) payloads() (input, output *Payload)   { return &d.Input, nil }
+func (d *StepStarted) payloads() (input, output *Payload)   { return &d.Input, nil }
+func (d *StepRetrying) payloads() (input, output *Payload)  { return nil, &d.Value }
+func (d *StepCompleted) payloads() (input, output *Payload) { return &d.Input, &d.Result }
+func (d *StepFailed) payloads() (input, output *Payload)    { return &d.Input, &d.Value }
+func (d *HookCreated) payloads() (input, output *Payload)   { return &d.Metadata, nil }
+func (d *HookReceived) payloads() (input, output *Payload)  { return &d.Payload, nil }
+func (d *HookDisposed) payloads() (input, output *Payload)  { return nil, nil }
+func (d *HookConflict) payloads() (input, output *Payload)  { return nil, nil }
+func (d *WaitCreated) payloads() (input, output *Payload)   { return nil, nil }
+func (d *WaitCompleted) payloads() (input, output *Payload) { return nil, &d.Result }
+func (d *AttrSet) payloads() (input, output *Payload)       { return nil, nil }
+func (d *CancelRequested) payloads() (input, output *Payload) {
+	return nil, nil
+}
+func (d *RunParked) payloads() (input, output *Payload)  { return nil, nil }
+func (d *RunResumed) payloads() (input, output *Payload) { return nil, nil }
+func (d *Annotated) payloads() (input, output *Payload)  { return &d.Value, nil }
+
+// newData returns an empty data struct for each event type.
+var newData = [eventTypes]func() Data{
+	EventRunCreated:      func() Data { return new(RunCreated) },
+	EventRunStarted:      func() Data { return new(RunStarted) },
+	EventRunCompleted:    func() Data { return new(RunCompleted) },
+	EventRunFailed:       func() Data { return new(RunFailed) },
+	EventRunCancelled:    func() Data { return new(RunCancelled) },
+	EventStepCreated:     func() Data { return new(StepCreated) },
+	EventStepStarted:     func() Data { return new(StepStarted) },
+	EventStepRetrying:    func() Data { return new(StepRetrying) },
+	EventStepCompleted:   func() Data { return new(StepCompleted) },
+	EventStepFailed:      func() Data { return new(StepFailed) },
+	EventHookCreated:     func() Data { return new(HookCreated) },
+	EventHookReceived:    func() Data { return new(HookReceived) },
+	EventHookDisposed:    func() Data { return new(HookDisposed) },
+	EventHookConflict:    func() Data { return new(HookConflict) },
+	EventWaitCreated:     func() Data { return new(WaitCreated) },
+	EventWaitCompleted:   func() Data { return new(WaitCompleted) },
+	EventAttrSet:         func() Data { return new(AttrSet) },
+	EventCancelRequested: func() Data { return new(CancelRequested) },
+	EventRunParked:       func() Data { return new(RunParked) },
+	EventRunResumed:      func() Data { return new(RunResumed) },
+	EventAnnotated:       func() Data { return new(Annotated) },
+}

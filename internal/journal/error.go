@@ -1,0 +1,200 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+)
+
+// Code says what went wrong in a word that never changes. Programs match on it; people read the message.
+// Users make codes of their own; those below are Cairn's.
+type Code string
+
+// The codes of Cairn. The table in docs/errors.md says what to do about each.
+const (
+	CodeMalformed         Code = "malformed"            // the input cannot be read
+	CodeUnknownEvent      Code = "unknown_event"        // an event type that this program does not know
+	CodeUnsupported       Code = "unsupported"          // known, but not allowed in this place
+	CodeSpecNotSupported  Code = "spec_not_supported"   // a World spec version above what this program reads
+	CodePayloadTooLarge   Code = "payload_too_large"    // a value above the limit
+	CodeLimitExceeded     Code = "limit_exceeded"       // a name, key, token or count above its limit
+	CodeRunNotFound       Code = "run_not_found"        // no such run in this namespace
+	CodeRunExists         Code = "run_exists"           // the run was created before
+	CodeRunEnded          Code = "run_ended"            // the run has ended: the event came too late
+	CodeRunGone           Code = "run_gone"             // the run has ended: stop working on it
+	CodeIllegalTransition Code = "illegal_transition"   // the run's status does not allow the event
+	CodeStartKeyConflict  Code = "start_key_conflict"   // the start key was used with another input
+	CodeStepNotFound      Code = "step_not_found"       // no such step in the run
+	CodeStepExists        Code = "step_exists"          // the step was created before
+	CodeStepFinished      Code = "step_finished"        // the step has its outcome already
+	CodeTooEarly          Code = "too_early"            // the step's retry time has not come
+	CodeHookNotFound      Code = "hook_not_found"       // no such hook, or it was disposed of
+	CodeHookExists        Code = "hook_exists"          // the hook was created before
+	CodeHookConsumed      Code = "hook_consumed"        // the single-use token was used
+	CodeHookExpired       Code = "hook_expired"         // the token's time is over
+	CodeReceiptConflict   Code = "receipt_conflict"     // the sender's key was used with another payload or hook
+	CodeWaitNotFound      Code = "wait_not_found"       // no such wait in the run
+	CodeWaitExists        Code = "wait_exists"          // the wait was created before
+	CodeWaitCompleted     Code = "wait_completed"       // the wait is over already
+	CodeAttributeExists   Code = "attribute_exists"     // the same attribute change was recorded before
+	CodeEventNotFound     Code = "event_not_found"      // no such event in the run
+	CodeMessageNotFound   Code = "message_not_found"    // no such message in the queue
+	CodeStaleEpoch        Code = "stale_epoch"          // another process owns the run
+	CodeNotRunnable       Code = "not_runnable"         // the run cannot be claimed now
+	CodeStaleDelivery     Code = "stale_delivery"       // the message was delivered again, or is done
+	CodePrecondition      Code = "precondition_failed"  // a guard of the command does not hold
+	CodeFenced            Code = "fenced"               // this process was declared dead by its peers
+	CodeQueueFull         Code = "queue_full"           // the committer has more work than it may hold
+	CodeClosed            Code = "closed"               // the component was shut down
+	CodeOutcomeUnknown    Code = "outcome_unknown"      // the caller gave up before the outcome was known
+	CodeSchemaTooNew      Code = "schema_too_new"       // the database was written by a newer, incompatible program
+	CodeSchemaForeign     Code = "schema_foreign"       // the database holds something that is not Cairn's
+	CodeUnreachable       Code = "database_unreachable" // no connection to the database
+	CodeDiskFull          Code = "disk_full"            // the database has no space left
+	CodeReadOnly          Code = "database_read_only"   // the database cannot be written
+	CodeCorrupt           Code = "database_corrupt"     // what was read cannot have been written by Cairn
+	CodeInternal          Code = "internal"             // a bug, or an error without a code
+)
+
+// httpStatus maps Cairn's codes to HTTP. A code that is not here is a user's own: it describes
+// the outcome of their work, not of the request. (Numbers, because the journal imports no net/http.)
+var httpStatus = map[Code]int{
+	CodeMalformed:         400,
+	CodeUnknownEvent:      400,
+	CodeUnsupported:       400,
+	CodeSpecNotSupported:  400,
+	CodePayloadTooLarge:   413,
+	CodeLimitExceeded:     400,
+	CodeRunNotFound:       404,
+	CodeRunExists:         409,
+	CodeRunEnded:          409,
+	CodeRunGone:           410,
+	CodeIllegalTransition: 409,
+	CodeStartKeyConflict:  409,
+	CodeStepNotFound:      404,
+	CodeStepExists:        409,
+	CodeStepFinished:      409,
+	CodeTooEarly:          425,
+	CodeHookNotFound:      404,
+	CodeHookExists:        409,
+	CodeHookConsumed:      410,
+	CodeHookExpired:       410,
+	CodeReceiptConflict:   409,
+	CodeWaitNotFound:      404,
+	CodeWaitExists:        409,
+	CodeWaitCompleted:     409,
+	CodeAttributeExists:   409,
+	CodeEventNotFound:     404,
+	CodeMessageNotFound:   404,
+	CodeStaleEpoch:        409,
+	CodeNotRunnable:       409,
+	CodeStaleDelivery:     409,
+	CodePrecondition:      412,
+	CodeFenced:            503,
+	CodeQueueFull:         429,
+	CodeClosed:            503,
+	CodeOutcomeUnknown:    504,
+	CodeSchemaTooNew:      503,
+	CodeSchemaForeign:     503,
+	CodeUnreachable:       503,
+	CodeDiskFull:          507,
+	CodeReadOnly:          503,
+	CodeCorrupt:           500,
+	CodeInternal:          500,
+}
+
+// Status returns the HTTP status that goes with the code; a code that is not Cairn's gives 500.
+func (c Code) Status() int {
+	if s, ok := httpStatus[c]; ok {
+		return s
+	}
+	return httpStatus[CodeInternal]
+}
+
+// Error is the one error of Cairn, in memory, in the journal and on the wire.
+//
+// Two errors are the same for [errors.Is] when their codes are: a code that a step returned still matches after a
+// crash, in another process and over HTTP.
+type Error struct {
+	Code      Code              `cbor:"1,keyasint,omitempty" json:"code,omitempty"`
+	Message   string            `cbor:"2,keyasint,omitempty" json:"message"`
+	Stack     string            `cbor:"3,keyasint,omitempty" json:"stack,omitempty"`
+	Retryable bool              `cbor:"4,keyasint,omitempty" json:"retryable,omitempty"`
+	Details   map[string]string `cbor:"5,keyasint,omitempty" json:"details,omitempty"`
+
+	cause error
+}
+
+// Errorf returns an error with the given code. A %w in format keeps the cause for [errors.Is] in this process.
+func Errorf(code Code, format string, args ...any) *Error {
+	wrapped := fmt.Errorf(format, args...)
+	return &Error{Code: code, Message: wrapped.Error(), cause: errors.Unwrap(wrapped)}
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return e.Message
+	}
+	return string(e.Code) + ": " + e.Message
+}
+
+// Is reports whether target is an error with the same code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && e.Code != "" && t.Code == e.Code
+}
+
+// Unwrap returns the cause, if it happened in this process.
+func (e *Error) Unwrap() error { return e.cause }
+
+// Status returns the HTTP status of the error.
+func (e *Error) Status() int { return e.Code.Status() }
+
+// With returns a copy of the error with one more detail.
+func (e *Error) With(key, value string) *Error {
+	next := *e
+	next.Details = make(map[string]string, len(e.Details)+1)
+	maps.Copy(next.Details, e.Details)
+	next.Details[key] = value
+	return &next
+}
+
+// CodeOf returns the code of the first [Error] in err's chain: "" for nil, [CodeInternal] if there is none.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Code != "" {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// AsError returns err as an [*Error]; what has no code becomes [CodeInternal]. Nil stays nil.
+func AsError(err error) *Error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Code: CodeInternal, Message: err.Error(), cause: err}
+}
+
+// ReadError reads an error that was stored as JSON. Older writers stored plain strings: those become the message.
+func ReadError(stored []byte) *Error {
+	if len(stored) == 0 || string(stored) == "null" {
+		return nil
+	}
+	var e Error
+	if err := json.Unmarshal(stored, &e); err == nil && (e.Message != "" || e.Code != "") {
+		return &e
+	}
+	var text string
+	if err := json.Unmarshal(stored, &text); err == nil {
+		return &Error{Message: text}
+	}
+	return &Error{Message: string(stored)}
+}

@@ -1,0 +1,123 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+)
+
+func (r *reduction) hookCreated(e *Event, _ *Outcome) (verdict, error) {
+	d := e.Data.(*HookCreated)
+	if d.Token == "" {
+		return 0, Errorf(CodeMalformed, "a hook needs a token")
+	}
+	if err := checkText("the token", d.Token, MaxToken); err != nil {
+		return 0, err
+	}
+	if d.RetainUntil > r.env.Now+maxHookRetention {
+		return 0, Errorf(CodeLimitExceeded, "a token can be retained for 30 days at most")
+	}
+	if r.s.Hooks[e.Entity] != nil {
+		return 0, Errorf(CodeHookExists, "%s exists", PrefixHook.Format(e.Entity))
+	}
+	if holder, held := r.holder(d.Token); held {
+		e.Data = &HookConflict{Token: d.Token, Run: holder}
+		return appends, nil
+	}
+	r.setToken(d.Token, Holder{Run: r.cmd.Run, Hook: e.Entity, RetainUntil: d.RetainUntil})
+	return appends, nil
+}
+
+// holder returns the run that holds a token.
+func (r *reduction) holder(token string) (ID, bool) {
+	if h, held := r.outside.Tokens[TokenKey(r.cmd.Namespace, token)]; held {
+		return h.Run, true
+	}
+	for _, h := range r.s.Hooks {
+		if h.Token == token {
+			return r.cmd.Run, true
+		}
+	}
+	return ID{}, false
+}
+
+func (r *reduction) setToken(token string, h Holder) {
+	key := TokenKey(r.cmd.Namespace, token)
+	before, existed := r.outside.Tokens[key]
+	r.s.undo = append(r.s.undo, undo{kind: undoToken, outside: r.outside, token: key, holder: before, existed: existed})
+	r.outside.Tokens[key] = h
+}
+
+func (r *reduction) freeToken(token string) {
+	key := TokenKey(r.cmd.Namespace, token)
+	before, existed := r.outside.Tokens[key]
+	if !existed {
+		return
+	}
+	r.s.undo = append(r.s.undo, undo{kind: undoToken, outside: r.outside, token: key, holder: before, existed: true})
+	delete(r.outside.Tokens, key)
+}
+
+func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
+	d := *e.Data.(*HookReceived)
+	e.Data = &d
+	if err := checkText("the sender's key", d.Sender, MaxKey); err != nil {
+		return 0, err
+	}
+	if d.Sender != "" {
+		if len(d.Digest) == 0 {
+			sum := sha256.Sum256(d.Payload)
+			d.Digest = sum[:16]
+		}
+		if before := r.s.Receipts[d.Sender]; before != nil {
+			if before.Hook != e.Entity || !bytes.Equal(before.Digest, d.Digest) {
+				return 0, Errorf(CodeReceiptConflict, "the sender's key %q was received before with another payload or hook", d.Sender)
+			}
+			o.Seq = before.Seq
+			return holds, nil
+		}
+	}
+	run, hook := r.s.Run, r.s.Hooks[e.Entity]
+	switch {
+	case run.Status.Terminal() && run.Dialect != World3:
+		return 0, Errorf(CodeRunGone, "hook_received came after the run was %s", run.Status)
+	case hook == nil || (d.Token != "" && d.Token != hook.Token):
+		return 0, Errorf(CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
+	case hook.Status == HookConsumed:
+		return 0, Errorf(CodeHookConsumed, "%s can be used once, and was", PrefixHook.Format(e.Entity))
+	case hook.Status != HookOpen:
+		return 0, Errorf(CodeRunGone, "the run of %s has ended", PrefixHook.Format(e.Entity))
+	case hook.ExpiresAt != 0 && hook.ExpiresAt <= r.env.Now:
+		return 0, Errorf(CodeHookExpired, "%s expired at %s", PrefixHook.Format(e.Entity), hook.ExpiresAt)
+	}
+	return appends, nil
+}
+
+func (r *reduction) hookDisposed(e *Event, _ *Outcome) (verdict, error) {
+	hook := r.s.Hooks[e.Entity]
+	if hook == nil || hook.Status == HookRetained {
+		return 0, Errorf(CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
+	}
+	r.freeToken(hook.Token)
+	r.result.Effects.Disposed = append(r.result.Effects.Disposed, hook.ID)
+	return appends, nil
+}
+
+func (r *reduction) waitCreated(e *Event, _ *Outcome) (verdict, error) {
+	if err := checkText("the wait's kind", e.Data.(*WaitCreated).Kind, MaxName); err != nil {
+		return 0, err
+	}
+	if r.s.Waits[e.Entity] != nil {
+		return 0, Errorf(CodeWaitExists, "%s exists", PrefixWait.Format(e.Entity))
+	}
+	return appends, nil
+}
+
+func (r *reduction) waitCompleted(e *Event, _ *Outcome) (verdict, error) {
+	switch wait := r.s.Waits[e.Entity]; {
+	case wait == nil:
+		return 0, Errorf(CodeWaitNotFound, "no wait %s", PrefixWait.Format(e.Entity))
+	case wait.Status == StatusCompleted:
+		return 0, Errorf(CodeWaitCompleted, "%s is over", PrefixWait.Format(e.Entity))
+	}
+	return appends, nil
+}

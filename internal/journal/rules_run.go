@@ -1,0 +1,209 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"strings"
+	"unicode/utf8"
+)
+
+func (r *reduction) runCreated(e *Event, _ *Outcome) (verdict, error) {
+	d := *e.Data.(*RunCreated)
+	e.Data = &d
+	return r.create(&d)
+}
+
+// create checks the birth of a run and completes what its caller left to the journal.
+func (r *reduction) create(d *RunCreated) (verdict, error) {
+	if d.Workflow == "" {
+		return 0, Errorf(CodeMalformed, "a run needs the name of its workflow")
+	}
+	for _, c := range []struct {
+		what, text string
+		limit      int
+	}{
+		{"the workflow's name", d.Workflow, MaxName},
+		{"the deployment", d.Deployment, MaxName},
+		{"the start key", d.StartKey, MaxKey},
+	} {
+		if err := checkText(c.what, c.text, c.limit); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.checkSpec(d); err != nil {
+		return 0, err
+	}
+	if len(d.Context) > MaxContext {
+		return 0, Errorf(CodePayloadTooLarge, "the execution context has %d bytes; at most %d are allowed", len(d.Context), MaxContext)
+	}
+	changes := make([]AttrChange, 0, len(d.Attributes))
+	for k, v := range d.Attributes {
+		changes = append(changes, AttrChange{Key: k, Value: v})
+	}
+	if err := checkAttributes(nil, changes, d.AllowReserved); err != nil {
+		return 0, err
+	}
+	if d.StartKey != "" {
+		return r.startKey(d)
+	}
+	return appends, nil
+}
+
+func (r *reduction) checkSpec(d *RunCreated) error {
+	if d.Spec > MaxSpec {
+		return Errorf(CodeSpecNotSupported, "World spec version %d is newer than %d, the newest that this program reads", d.Spec, MaxSpec)
+	}
+	if DialectOfSpec(d.Spec) != d.Dialect {
+		return Errorf(CodeMalformed, "World spec version %d does not go with dialect %s", d.Spec, d.Dialect)
+	}
+	if d.Dialect == Engine {
+		return nil
+	}
+	// World clients choose the id: its time must be about now, because lists sort by it.
+	made := r.cmd.Run.Time()
+	if made < r.env.Now-maxRunIDPast || made > r.env.Now+maxRunIDFuture {
+		return Errorf(CodeMalformed, "the id %s was made at %s, too far from now (%s)", PrefixRun.Format(r.cmd.Run), made, r.env.Now)
+	}
+	return nil
+}
+
+// startKey finds the run that was started with the same key before.
+func (r *reduction) startKey(d *RunCreated) (verdict, error) {
+	if len(d.StartDigest) == 0 {
+		sum := sha256.Sum256(d.Input)
+		d.StartDigest = sum[:16]
+	}
+	key := StartKey{Namespace: r.cmd.Namespace, Workflow: d.Workflow, Key: d.StartKey}
+	before, taken := r.outside.StartKeys[key]
+	if !taken {
+		r.s.undo = append(r.s.undo, undo{kind: undoStartKey, outside: r.outside, startKey: key})
+		r.outside.StartKeys[key] = Started{Run: r.cmd.Run, Digest: d.StartDigest}
+		return appends, nil
+	}
+	if !bytes.Equal(before.Digest, d.StartDigest) {
+		return 0, Errorf(CodeStartKeyConflict, "the start key %q was used for %s with another input", d.StartKey, PrefixRun.Format(before.Run))
+	}
+	r.result.Existing = true
+	r.result.Run = &Run{ID: before.Run}
+	return holds, nil
+}
+
+func (r *reduction) runStarted(e *Event, _ *Outcome) (verdict, error) {
+	d := e.Data.(*RunStarted)
+	if r.s.Run == nil {
+		c := *d.Create
+		v, err := r.create(&c)
+		if err != nil || v == holds {
+			return v, err
+		}
+		r.append(Event{Data: &c})
+	}
+	if r.s.Run.Status == StatusRunning {
+		return holds, nil
+	}
+	e.Data = &RunStarted{}
+	return appends, nil
+}
+
+func (r *reduction) runCancelled(e *Event, _ *Outcome) (verdict, error) {
+	return appends, checkReason(e.Data.(*RunCancelled).Reason)
+}
+
+func (r *reduction) cancelRequested(e *Event, _ *Outcome) (verdict, error) {
+	if err := checkReason(e.Data.(*CancelRequested).Reason); err != nil {
+		return 0, err
+	}
+	if r.s.Run.CancelledAt != 0 {
+		return holds, nil
+	}
+	return appends, nil
+}
+
+func checkReason(reason string) error {
+	if utf8.RuneCountInString(reason) > MaxReason {
+		return Errorf(CodeLimitExceeded, "the reason is longer than %d characters", MaxReason)
+	}
+	return nil
+}
+
+func (r *reduction) runParked(*Event, *Outcome) (verdict, error) {
+	if r.s.Run.ParkedAt != 0 {
+		return holds, nil
+	}
+	return appends, nil
+}
+
+func (r *reduction) runResumed(*Event, *Outcome) (verdict, error) {
+	if r.s.Run.ParkedAt == 0 {
+		return 0, Errorf(CodeIllegalTransition, "the run is not parked")
+	}
+	return appends, nil
+}
+
+func (r *reduction) annotated(e *Event, _ *Outcome) (verdict, error) {
+	d := e.Data.(*Annotated)
+	if d.Name == "" {
+		return 0, Errorf(CodeMalformed, "an annotation needs a name")
+	}
+	if err := checkText("the annotation's name", d.Name, MaxName); err != nil {
+		return 0, err
+	}
+	return appends, checkText("the annotation's actor", d.Actor, MaxName)
+}
+
+func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {
+	d := e.Data.(*AttrSet)
+	if len(d.Changes) == 0 {
+		return 0, Errorf(CodeMalformed, "attr_set without changes")
+	}
+	if err := checkAttributes(r.s.Run.Attributes, d.Changes, d.AllowReserved); err != nil {
+		return 0, err
+	}
+	size := 0
+	for _, c := range d.Changes {
+		size += len(c.Key) + len(c.Value)
+	}
+	if size > maxAttributeChanges {
+		return 0, Errorf(CodeLimitExceeded, "the attribute changes have %d bytes; at most %d are allowed", size, maxAttributeChanges)
+	}
+	if d.Step.IsZero() && !e.Entity.IsZero() {
+		if _, done := r.s.AttrSets[e.Entity]; done {
+			return 0, Errorf(CodeAttributeExists, "%s was recorded before", PrefixAttribute.Format(e.Entity))
+		}
+	}
+	return appends, nil
+}
+
+func checkAttributes(have map[string]string, changes []AttrChange, allowReserved bool) error {
+	count := len(have)
+	seen := make(map[string]struct{}, len(changes))
+	for _, c := range changes {
+		if c.Key == "" || utf8.RuneCountInString(c.Key) > MaxAttributeKey {
+			return Errorf(CodeLimitExceeded, "an attribute's key has 1 to %d characters", MaxAttributeKey)
+		}
+		if len(c.Value) > MaxAttributeValue {
+			return Errorf(CodeLimitExceeded, "the value of attribute %q has more than %d bytes", c.Key, MaxAttributeValue)
+		}
+		if !storable(c.Key) || !storable(c.Value) {
+			return Errorf(CodeMalformed, "attribute %q is not UTF-8, or has a NUL", c.Key)
+		}
+		if strings.HasPrefix(c.Key, reservedAttribute) && !allowReserved {
+			return Errorf(CodeUnsupported, "attribute %q: keys that begin with %s are reserved", c.Key, reservedAttribute)
+		}
+		if _, twice := seen[c.Key]; twice {
+			return Errorf(CodeMalformed, "attribute %q is changed twice", c.Key)
+		}
+		seen[c.Key] = struct{}{}
+		_, had := have[c.Key]
+		switch {
+		case c.Remove && had:
+			count--
+		case !c.Remove && !had:
+			count++
+		}
+	}
+	if count > MaxAttributes {
+		return Errorf(CodeLimitExceeded, "the run would have %d attributes; at most %d are allowed", count, MaxAttributes)
+	}
+	return nil
+}

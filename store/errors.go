@@ -1,0 +1,22 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+var (
+	// ErrConflict says that a batch was refused because another writer was faster, or because a run, token or start key exists.
+	// Nothing was written; the batch is to be reduced again on what is there now.
+	ErrConflict = errors.New("the batch collides with another writer")
+	// ErrBusy says that the database asks to try the same batch again: a deadlock, a lock that was not had in time.
+	ErrBusy = errors.New("the database is busy")
+	// ErrUnknownOutcome says that the connection was lost while a batch was being committed.
+	ErrUnknownOutcome = errors.New("it is not known whether the batch was committed")
+)
+
+// RunNotFound is the error for a run that does not exist in the namespace.
+func RunNotFound(id journal.ID) error {
+	return journal.Errorf(journal.CodeRunNotFound, "no run %s", journal.PrefixRun.Format(id))
+}

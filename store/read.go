@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// Reader answers questions. What it returns is the caller's own: nothing is shared with what is stored.
+//
+// Every question names its namespace; what belongs to another one does not exist. A missing thing gives an error with the
+// code that fits (run_not_found, step_not_found, …); a list of a run that does not exist is empty.
+type Reader interface {
+	// Run returns a run.
+	Run(ctx context.Context, namespace string, id journal.ID, r Resolve) (*journal.Run, error)
+	// Runs lists runs by id, which is by time of creation.
+	Runs(ctx context.Context, namespace string, f RunFilter, p Page) (List[*journal.Run], error)
+	// Journal returns the run and all events after a position, unpaged, from one moment: what replay needs.
+	Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*Journal, error)
+
+	// Event returns one event by its position.
+	Event(ctx context.Context, namespace string, run journal.ID, seq int64, r Resolve) (*journal.Event, error)
+	// Events lists events in the order of the journal.
+	Events(ctx context.Context, namespace string, f EventFilter, p Page) (List[RunEvent], error)
+
+	// Step returns a step.
+	Step(ctx context.Context, namespace string, run, id journal.ID, r Resolve) (*journal.Step, error)
+	// Steps lists the steps of a run in the order of their first events.
+	Steps(ctx context.Context, namespace string, run journal.ID, r Resolve, p Page) (List[*journal.Step], error)
+
+	// Hook returns a hook of a run.
+	Hook(ctx context.Context, namespace string, run, id journal.ID, r Resolve) (*RunHook, error)
+	// HookByToken returns the hook that holds a token.
+	HookByToken(ctx context.Context, namespace, token string, r Resolve) (*RunHook, error)
+	// Hooks lists the hooks of a run, or of the whole namespace if run is zero, by time of creation.
+	Hooks(ctx context.Context, namespace string, run journal.ID, r Resolve, p Page) (List[*RunHook], error)
+
+	// Wait returns a wait of a run.
+	Wait(ctx context.Context, namespace string, run, id journal.ID) (*journal.Wait, error)
+	// Waits lists the waits of a run in the order of their first events.
+	Waits(ctx context.Context, namespace string, run journal.ID, p Page) (List[*journal.Wait], error)
+
+	// Message returns a message that is not done.
+	Message(ctx context.Context, namespace string, id journal.ID) (*QueuedMessage, error)
+	// Messages lists the messages of a queue that are not done, by id.
+	Messages(ctx context.Context, namespace, queue string, r Resolve, p Page) (List[*QueuedMessage], error)
+}
+
+// Resolve says whether a reader fetches the user's payloads.
+type Resolve bool
+
+// The two ways to read.
+const (
+	ResolveAll  Resolve = true
+	ResolveNone Resolve = false // payloads stay in the database, errors come along
+)
+
+// RunFilter chooses runs. Fields that are not set do not restrict.
+type RunFilter struct {
+	Workflow string
+	Statuses []journal.Status
+	Parent   journal.ID
+	// Attributes that the run must have, with these values.
+	Attributes map[string]string
+	// CreatedFrom and CreatedBefore restrict the time of creation to [from, before).
+	CreatedFrom, CreatedBefore journal.Time
+}
+
+// EventFilter chooses events: of a run, of one entity (correlation id), or both. One of the two must be set.
+type EventFilter struct {
+	Run     journal.ID
+	Entity  journal.ID
+	Resolve Resolve
+}
+
+// RunEvent is an event with the run that it happened to.
+type RunEvent struct {
+	Run     journal.ID
+	Dialect journal.Dialect
+	journal.Event
+}
+
+// RunHook is a hook with the run that it belongs to.
+type RunHook struct {
+	Run journal.ID
+	journal.Hook
+}
+
+// QueuedMessage is a message with what the queue knows about it.
+type QueuedMessage struct {
+	journal.Message
+	CreatedAt  journal.Time
+	Deliveries int
+}
+
+// Journal is a run with its events.
+type Journal struct {
+	Run    *journal.Run // without payloads: those are in the events
+	Ref    int64
+	Seq    int64 // the last event, also if it is not after the position that was asked for
+	Events []journal.Event
+}
+
+// State folds a journal that was read from its beginning.
+func (j *Journal) State(namespace string) (*journal.State, error) {
+	s, err := journal.Fold(namespace, j.Run.ID, j.Events)
+	if err != nil {
+		return nil, err
+	}
+	s.Adopt(j.Run)
+	s.Ref = j.Ref
+	return s, nil
+}

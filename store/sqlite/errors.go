@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// primary returns SQLite's own code for an error, without its extension; 0 if the error is not SQLite's.
+func primary(err error) int {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// classify gives an error of the database the code that Cairn has for it.
+func classify(op string, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	var known *journal.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	code := journal.CodeInternal
+	switch primary(err) {
+	case lib.SQLITE_FULL:
+		code = journal.CodeDiskFull
+	case lib.SQLITE_READONLY:
+		code = journal.CodeReadOnly
+	case lib.SQLITE_NOTADB:
+		code = journal.CodeSchemaForeign
+	case lib.SQLITE_CORRUPT:
+		code = journal.CodeCorrupt
+	case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_IOERR, lib.SQLITE_AUTH:
+		code = journal.CodeUnreachable
+	}
+	if errors.Is(err, sql.ErrConnDone) || err.Error() == "sql: database is closed" {
+		code = journal.CodeClosed
+	}
+	return journal.Errorf(code, "sqlite: %s: %w", op, err)
+}
+
+// isConstraint reports whether a unique key refused a row.
+func isConstraint(err error) bool { return primary(err) == lib.SQLITE_CONSTRAINT }
+
+// retryBusy repeats what another process's lock kept from happening, until it happens or ctx ends. SQLite has
+// waited already, for as long as busy_timeout says, so there is no pause here.
+func retryBusy(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		switch primary(err) {
+		case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		default:
+			return err
+		}
+	}
+}
+
+func errorsJoin(errs ...error) error {
+	err := errors.Join(errs...)
+	if u, ok := err.(interface{ Unwrap() []error }); ok && len(u.Unwrap()) == 1 {
+		return u.Unwrap()[0]
+	}
+	return err
+}

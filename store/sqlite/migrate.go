@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store/migration"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// migrate brings the schema up to date, or only checks it where nothing may be written. Several processes may start
+// at once: the lock of a writing transaction lets one of them do it.
+func (s *Store) migrate(ctx context.Context) error {
+	all, err := migration.Read(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	version, oldest, err := schemaVersion(ctx, s.db())
+	if err != nil {
+		return err
+	}
+	pending, err := migration.Pending(all, version, oldest)
+	if err != nil || len(pending) == 0 {
+		return err
+	}
+	if s.cfg.ReadOnly {
+		return journal.Errorf(journal.CodeReadOnly, "%s has schema version %d; it needs %d, and was opened for reading only", s.path, version, len(all))
+	}
+	db, err := s.connect(1)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return classify("migrate", err)
+	}
+	defer func() { _ = conn.Close() }()
+	for {
+		done, err := migrateOne(ctx, conn, all)
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// querier is a pool, a connection or a transaction.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+// schemaVersion returns 0 for a database without Cairn's tables.
+func schemaVersion(ctx context.Context, q querier) (version, oldest int, err error) {
+	var tables int
+	err = q.QueryRowContext(ctx, `select count(*) from sqlite_schema where type = 'table' and name = 'cairn_schema'`).Scan(&tables)
+	if err != nil || tables == 0 {
+		return 0, 0, classify("read the schema version", err)
+	}
+	err = q.QueryRowContext(ctx, `select version, oldest from cairn_schema`).Scan(&version, &oldest)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, journal.Errorf(journal.CodeSchemaForeign, "the table cairn_schema is empty: this database was not made by cairn, or was damaged")
+	}
+	return version, oldest, classify("read the schema version", err)
+}
+
+// migrateOne takes one step, and reports whether there was none left to take.
+func migrateOne(ctx context.Context, conn *sql.Conn, all []migration.Migration) (done bool, err error) {
+	begin := func() error { _, err := conn.ExecContext(ctx, `begin immediate`); return err }
+	if err := retryBusy(ctx, begin); err != nil {
+		return false, classify("migrate", err)
+	}
+	defer func() {
+		if err != nil || done {
+			_, rollback := conn.ExecContext(context.WithoutCancel(ctx), `rollback`)
+			err = errorsJoin(err, classify("migrate", rollback))
+		}
+	}()
+	version, oldest, err := schemaVersion(ctx, conn)
+	if err != nil {
+		return false, err
+	}
+	pending, err := migration.Pending(all, version, oldest)
+	if err != nil || len(pending) == 0 {
+		return true, err
+	}
+	step := pending[0]
+	record := `update cairn_schema set version = ?, oldest = ?`
+	if version == 0 {
+		step.SQL += `; create table cairn_schema (version integer not null, oldest integer not null) strict;`
+		record = `insert into cairn_schema (version, oldest) values (?, ?)`
+	}
+	if _, err := conn.ExecContext(ctx, step.SQL); err != nil {
+		return false, classify("migration "+step.Name, err)
+	}
+	if _, err := conn.ExecContext(ctx, record, step.Version, step.Oldest); err != nil {
+		return false, classify("migration "+step.Name, err)
+	}
+	_, err = conn.ExecContext(ctx, `commit`)
+	return false, classify("migration "+step.Name, err)
+}

@@ -1,0 +1,209 @@
+// Package sqlite keeps Cairn's journals in a SQLite file, with a driver in pure Go.
+//
+// The file is in WAL mode with synchronous=FULL: what was acknowledged survives a power cut. One connection
+// writes, a small pool reads. Several processes may use one file; they take turns in writing, and nobody ever sees
+// "database is locked". The tables begin with "cairn_", so the user's own tables can live in the same file.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"modernc.org/sqlite"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Config tunes a store. The zero value and nil are good for most.
+type Config struct {
+	// Readers is the most connections that read at the same time. Defaults to 4.
+	Readers int
+	// ReadOnly opens the file without changing it: no migration, no writer.
+	ReadOnly bool
+	// Logger gets what the store has to say. Defaults to nothing.
+	Logger *slog.Logger
+}
+
+// Store is a SQLite file.
+type Store struct {
+	path    string // "" in memory
+	dsn     string
+	cfg     Config
+	names   names
+	hub     *hub
+	readers atomic.Pointer[sql.DB]
+	closed  atomic.Bool
+
+	mu      sync.Mutex
+	writers map[*Writer]struct{}
+	// anchor keeps a database in memory alive, and is its only connection for reading.
+	anchor *sql.DB
+}
+
+var (
+	_ store.Store    = (*Store)(nil)
+	_ store.Writer   = (*Writer)(nil)
+	_ store.Tx       = (*tx)(nil)
+	_ store.Notifier = (*hub)(nil)
+)
+
+// memories numbers the databases in memory, so that each has a name of its own.
+var memories atomic.Int64
+
+// Open opens the SQLite file at path, and makes it if there is none. It brings the schema up to date.
+func Open(ctx context.Context, path string, cfg *Config) (*Store, error) {
+	if path == "" || strings.ContainsRune(path, 0) {
+		return nil, journal.Errorf(journal.CodeMalformed, "bad path %q for a SQLite file", path)
+	}
+	if path == ":memory:" {
+		return Memory(ctx, cfg)
+	}
+	s := newStore(cfg)
+	s.path = path
+	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}, s.cfg.ReadOnly)
+	if s.cfg.ReadOnly {
+		if _, err := os.Stat(path); err != nil {
+			return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
+		}
+	}
+	return s.start(ctx)
+}
+
+// Memory opens a database in memory. It is empty, nobody else sees it, and it is gone when it is closed.
+func Memory(ctx context.Context, cfg *Config) (*Store, error) {
+	s := newStore(cfg)
+	name := fmt.Sprintf("cairn-%d", memories.Add(1))
+	u := &url.URL{Scheme: "file", OmitHost: true, Path: "/" + name, RawQuery: "vfs=memdb"}
+	s.dsn = dsn(u, false)
+	anchor, err := s.connect(1)
+	if err != nil {
+		return nil, err
+	}
+	s.anchor = anchor
+	if err := anchor.PingContext(ctx); err != nil {
+		return nil, classify("open", err)
+	}
+	return s.start(ctx)
+}
+
+func newStore(cfg *Config) *Store {
+	s := &Store{writers: map[*Writer]struct{}{}, hub: newHub()}
+	if cfg != nil {
+		s.cfg = *cfg
+	}
+	if s.cfg.Readers <= 0 {
+		s.cfg.Readers = 4
+	}
+	if s.cfg.Logger == nil {
+		s.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return s
+}
+
+// dsn adds to a file's URL what every connection needs.
+func dsn(u *url.URL, readOnly bool) string {
+	q := u.Query()
+	q.Add("_pragma", "busy_timeout(1000)")
+	if readOnly {
+		q.Set("mode", "ro")
+		q.Add("_pragma", "query_only(1)")
+	} else {
+		q.Add("_pragma", "journal_mode(wal)")
+		q.Add("_pragma", "synchronous(full)")
+		q.Add("_pragma", "wal_autocheckpoint(4000)")
+	}
+	q.Add("_pragma", "cache_size(-65536)")
+	q.Add("_pragma", "temp_store(memory)")
+	u.RawQuery = q.Encode()
+	return u.String()
+}
+
+// connect returns a pool of connections to the file.
+func (s *Store) connect(limit int) (*sql.DB, error) {
+	c, err := sqlite.NewConnector(s.dsn)
+	if err != nil {
+		return nil, classify("open", err)
+	}
+	db := sql.OpenDB(untilFree{c})
+	db.SetMaxOpenConns(limit)
+	db.SetMaxIdleConns(limit)
+	return db, nil
+}
+
+// untilFree opens connections, and waits while another process has the file to itself, as it does for
+// a moment when it changes the journal mode or recovers after a crash.
+type untilFree struct{ driver.Connector }
+
+func (c untilFree) Connect(ctx context.Context) (driver.Conn, error) {
+	var conn driver.Conn
+	err := retryBusy(ctx, func() (err error) {
+		conn, err = c.Connector.Connect(ctx)
+		return err
+	})
+	return conn, err
+}
+
+func (s *Store) start(ctx context.Context) (*Store, error) {
+	db, err := s.connect(s.cfg.Readers)
+	if err != nil {
+		return nil, err
+	}
+	s.readers.Store(db)
+	if err := s.migrate(ctx); err != nil {
+		return nil, errorsJoin(err, s.Close())
+	}
+	return s, nil
+}
+
+// Close ends all use of the database.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	s.mu.Lock()
+	writers := make([]*Writer, 0, len(s.writers))
+	for w := range s.writers {
+		writers = append(writers, w)
+	}
+	s.mu.Unlock()
+	for _, w := range writers {
+		_ = w.Close()
+	}
+	var err error
+	if db := s.readers.Load(); db != nil {
+		err = db.Close()
+	}
+	if s.anchor != nil {
+		err = errorsJoin(err, s.anchor.Close())
+	}
+	return err
+}
+
+// db returns the pool that reads.
+func (s *Store) db() *sql.DB { return s.readers.Load() }
+
+// Info describes the database.
+func (s *Store) Info(ctx context.Context) (store.Info, error) {
+	info := store.Info{Kind: "sqlite", Location: s.path}
+	if s.path == "" {
+		info.Location = ":memory:"
+	}
+	err := s.db().QueryRowContext(ctx, `
+		select sqlite_version(), (select version from cairn_schema),
+		       (select page_count from pragma_page_count) * (select page_size from pragma_page_size)`).
+		Scan(&info.Version, &info.SchemaVersion, &info.SizeBytes)
+	return info, classify("info", err)
+}
+
+// Notifier tells the parts of this process of each other's commits. Other processes are not told: they look.
+func (s *Store) Notifier() store.Notifier { return s.hub }

@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// each runs a query and gives each row to f, which may keep the values. While another process has the file to itself, the query is
+// begun again: that happens before the first row.
+func (s *Store) each(ctx context.Context, q querier, columns int, f func(row []driver.Value) error, query string, args ...any) error {
+	yielded := false
+	var failed error
+	err := retryBusy(ctx, func() error {
+		rows, err := q.QueryContext(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = rows.Close() }()
+		err = scanRows(rows, columns, func(row []driver.Value) error { yielded = true; return f(row) })
+		if yielded {
+			failed, err = err, nil
+		}
+		return err
+	})
+	return classify("read", errorsJoin(err, failed))
+}
+
+func scanRows(rows *sql.Rows, columns int, f func(row []driver.Value) error) error {
+	row, values, into := make([]driver.Value, columns), make([]any, columns), make([]any, columns)
+	for i := range values {
+		into[i] = &values[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		for i, v := range values {
+			row[i] = v
+		}
+		if err := f(row); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// payloadColumn reads a payload, or leaves it where it is.
+func payloadColumn(column string, r store.Resolve) string {
+	if r == store.ResolveAll {
+		return column
+	}
+	return "null"
+}
+
+// direction returns how a page compares with its cursor, and sorts.
+func direction(p store.Page) (compare, order string) {
+	if p.Desc {
+		return "<", "desc"
+	}
+	return ">", "asc"
+}
+
+// bounds turns an absent cursor into the end of the list at which its order begins.
+func bounds(p store.Page, cursor int64) int64 {
+	if p.Cursor == "" && p.Desc {
+		return 1<<63 - 1
+	}
+	return cursor
+}

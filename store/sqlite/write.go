@@ -1,0 +1,250 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Commit implements [store.Tx].
+func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
+	if err := t.begin(ctx); err != nil {
+		t.Rollback()
+		return err
+	}
+	refs, err := t.write(changes)
+	if err != nil {
+		t.Rollback()
+		if isConstraint(err) {
+			return store.ErrConflict
+		}
+		if errors.Is(err, store.ErrConflict) {
+			return err
+		}
+		return classify("write", err)
+	}
+	if err := t.commit(); err != nil {
+		return err
+	}
+	for i := range changes.Runs {
+		if changes.Runs[i].New {
+			changes.Runs[i].State.Ref = refs[i]
+		}
+	}
+	t.w.store.hub.tell(changes.Notify)
+	return nil
+}
+
+// write puts all rows of the batch into the transaction. It returns the number of each run.
+func (t *tx) write(changes *store.Changes) ([]int64, error) {
+	refs := make([]int64, len(changes.Runs))
+	err := t.w.raw.do(func() error {
+		for i := range changes.Runs {
+			ref, err := t.writeRun(&changes.Runs[i])
+			if err != nil {
+				return err
+			}
+			refs[i] = ref
+		}
+		for _, key := range changes.Wake {
+			if err := t.wake(key); err != nil {
+				return err
+			}
+		}
+		return t.writeMessages(changes)
+	})
+	return refs, err
+}
+
+const (
+	insertRun = `insert into cairn_runs (ns, id, workflow, dialect, status, spec, created_at, started_at, completed_at, end_seq,
+		cancelled_at, parked_at, owner, epoch, wake_at, parent, start_key, start_digest, extra)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	updateRun = `update cairn_runs set status = ?, started_at = ?, completed_at = ?, end_seq = ?, cancelled_at = ?, parked_at = ?,
+		owner = ?, epoch = ?, wake_at = ? where no = ? and epoch = ? and owner is ?`
+	wakeRun = `update cairn_runs set wake_at = ?1 where ns = ?2 and id = ?3 and status < 2 and parked_at is null and (wake_at is null or wake_at > ?1)`
+)
+
+func (t *tx) writeRun(c *store.RunChange) (int64, error) {
+	ref := c.State.Ref
+	ns, _, err := t.namespaceNo(c.State.Namespace, true)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case c.New:
+		ref, err = t.insertRun(ns, c.State.Run)
+	case c.Rows.Run:
+		err = t.updateRun(ref, c.State.Run, c.Was)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i := range c.Events {
+		if err := t.insertEvent(ref, &c.Events[i], c.State.Steps); err != nil {
+			return 0, err
+		}
+	}
+	return ref, t.writeRows(ns, ref, c)
+}
+
+func (t *tx) insertRun(ns int64, r *journal.Run) (int64, error) {
+	workflow, _, err := t.workflowNo(ns, r.Workflow, true)
+	if err != nil {
+		return 0, err
+	}
+	extra, err := store.EncodeRunExtra(r)
+	if err != nil {
+		return 0, err
+	}
+	return t.w.raw.insert(insertRun, ns, r.ID[:], workflow, int64(r.Dialect), int64(r.Status), int64(r.Spec),
+		int64(r.CreatedAt), intOrNull(r.StartedAt), intOrNull(r.CompletedAt), intOrNull(r.EndSeq), intOrNull(r.CancelledAt),
+		intOrNull(r.ParkedAt), idOrNull(r.Owner), r.Epoch, intOrNull(r.WakeAt), idOrNull(r.Parent), textOrNull(r.StartKey),
+		bytesOrNull(r.StartDigest), bytesOrNull(extra))
+}
+
+func (t *tx) updateRun(ref int64, r, was *journal.Run) error {
+	n, err := t.w.raw.exec(updateRun, int64(r.Status), intOrNull(r.StartedAt), intOrNull(r.CompletedAt), intOrNull(r.EndSeq),
+		intOrNull(r.CancelledAt), intOrNull(r.ParkedAt), idOrNull(r.Owner), r.Epoch, intOrNull(r.WakeAt), ref, was.Epoch, idOrNull(was.Owner))
+	if err == nil && n != 1 {
+		return store.ErrConflict
+	}
+	return err
+}
+
+func (t *tx) wake(key store.RunKey) error {
+	ns, ok, err := t.namespaceNo(key.Namespace, false)
+	if err != nil || !ok {
+		return err
+	}
+	_, err = t.w.raw.exec(wakeRun, int64(t.now), ns, key.Run[:])
+	return err
+}
+
+const insertEvent = `insert into cairn_events (run, seq, id, type, at, entity, key, data, input, output) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+func (t *tx) insertEvent(ref int64, e *journal.Event, steps map[journal.ID]*journal.Step) error {
+	enc, err := journal.EncodeData(e.Data)
+	if err != nil {
+		return err
+	}
+	_, err = t.w.raw.exec(insertEvent, ref, e.Seq, idOrNull(e.ID), int64(e.Type), int64(e.At), idOrNull(store.StoredEntity(e, steps)),
+		textOrNull(e.Key), bytesOrNull(enc.Data), bytesOrNull(enc.Input), bytesOrNull(enc.Output))
+	return err
+}
+
+const (
+	upsertStep = `insert or replace into cairn_steps (run, id, key, name, status, attempt, created_at, started_at, completed_at, updated_at,
+		retry_after, first_seq, input_seq, last_seq, owner_message) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	// A hook is not replaced by its token: that another hook holds it must be noticed.
+	upsertHook = `insert into cairn_hooks (ns, run, id, key, token, status, flags, created_at, expires_at, retain_until, seq)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict (run, id) do update set status = excluded.status`
+	deleteHook = `delete from cairn_hooks where run = ? and id = ?`
+	upsertWait = `insert or replace into cairn_waits (run, id, key, kind, status, resume_at, created_at, completed_at, seq)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	deleteWait      = `delete from cairn_waits where run = ? and id = ?`
+	insertReceipt   = `insert into cairn_receipts (run, sender, hook, digest, seq) values (?, ?, ?, ?, ?)`
+	upsertAttribute = `insert or replace into cairn_attributes (run, key, value, ns, id) values (?, ?, ?, ?, ?)`
+	deleteAttribute = `delete from cairn_attributes where run = ? and key = ?`
+	sweepWaits      = `delete from cairn_waits where run = ?`
+	sweepHooks      = `delete from cairn_hooks where run = ? and (retain_until is null or retain_until <= ?)`
+	retainHooks     = `update cairn_hooks set status = 2 where run = ?`
+)
+
+// writeRows writes the views of a run.
+func (t *tx) writeRows(ns, ref int64, c *store.RunChange) error {
+	raw, rows, run := t.w.raw, &c.Rows, c.State.Run
+	for _, id := range rows.HooksGone {
+		if _, err := raw.exec(deleteHook, ref, id[:]); err != nil {
+			return err
+		}
+	}
+	for _, s := range rows.Steps {
+		_, err := raw.exec(upsertStep, ref, s.ID[:], textOrNull(s.Key), s.Name, int64(s.Status), int64(s.Attempt), int64(s.CreatedAt),
+			intOrNull(s.StartedAt), intOrNull(s.CompletedAt), int64(s.UpdatedAt), intOrNull(s.RetryAfter), s.FirstSeq, intOrNull(s.InputSeq),
+			s.LastSeq, textOrNull(s.OwnerMessage))
+		if err != nil {
+			return err
+		}
+	}
+	for _, h := range rows.Hooks {
+		_, err := raw.exec(upsertHook, ns, ref, h.ID[:], textOrNull(h.Key), h.Token, int64(h.Status), store.HookFlags(h), int64(h.CreatedAt),
+			intOrNull(h.ExpiresAt), intOrNull(h.RetainUntil), h.Seq)
+		if err != nil {
+			return err
+		}
+	}
+	for _, w := range rows.Waits {
+		_, err := raw.exec(upsertWait, ref, w.ID[:], textOrNull(w.Key), textOrNull(w.Kind), int64(w.Status), intOrNull(w.ResumeAt),
+			int64(w.CreatedAt), intOrNull(w.CompletedAt), w.Seq)
+		if err != nil {
+			return err
+		}
+	}
+	for _, id := range rows.WaitsGone {
+		if _, err := raw.exec(deleteWait, ref, id[:]); err != nil {
+			return err
+		}
+	}
+	for _, r := range rows.Receipts {
+		if _, err := raw.exec(insertReceipt, ref, r.Sender, r.Hook[:], r.Digest, r.Seq); err != nil {
+			return err
+		}
+	}
+	for _, a := range rows.Attributes {
+		var err error
+		if a.Remove {
+			_, err = raw.exec(deleteAttribute, ref, a.Key)
+		} else {
+			_, err = raw.exec(upsertAttribute, ref, a.Key, a.Value, ns, run.ID[:])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if rows.Sweep {
+		return t.sweep(ref, run)
+	}
+	return nil
+}
+
+// sweep removes what a run leaves behind when it ends.
+func (t *tx) sweep(ref int64, run *journal.Run) error {
+	if _, err := t.w.raw.exec(sweepWaits, ref); err != nil {
+		return err
+	}
+	if _, err := t.w.raw.exec(sweepHooks, ref, int64(run.CompletedAt)); err != nil {
+		return err
+	}
+	_, err := t.w.raw.exec(retainHooks, ref)
+	return err
+}
+
+const (
+	insertMessage = `insert into cairn_messages (id, ns, queue, run, key, created_at, visible_at, payload) values (?, ?, ?, ?, ?, ?, ?, ?)
+		on conflict (ns, queue, key) where key is not null do nothing`
+	deleteMessage = `delete from cairn_messages where id = ?`
+)
+
+func (t *tx) writeMessages(changes *store.Changes) error {
+	for _, id := range changes.Done {
+		if _, err := t.w.raw.exec(deleteMessage, id[:]); err != nil {
+			return err
+		}
+	}
+	for i := range changes.Messages {
+		m := &changes.Messages[i]
+		ns, _, err := t.namespaceNo(m.Namespace, true)
+		if err != nil {
+			return err
+		}
+		_, err = t.w.raw.exec(insertMessage, m.ID[:], ns, m.Queue, idOrNull(m.Run), textOrNull(m.Key), int64(t.now),
+			int64(max(m.VisibleAt, t.now)), bytesOrNull(m.Payload))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
