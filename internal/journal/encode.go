@@ -77,3 +77,19 @@ func DecodeData(t EventType, enc Encoded) (Data, error) {
 	}
 	return d, nil
 }
+
+// PayloadBytes returns the size of the user's values in an event's data.
+func PayloadBytes(d Data) int {
+	if d == nil {
+		return 0
+	}
+	n := 0
+	in, out := d.payloads()
+	if in != nil {
+		n += len(*in)
+	}
+	if out != nil {
+		n += len(*out)
+	}
+	return n
+}

@@ -134,11 +134,9 @@ func newRun(t *testing.T, d Dialect, events ...Event) *bench {
 // about returns an event about an entity.
 func about(entity ID, d Data) Event { return Event{Entity: entity, Data: d} }
 
-func started() Event   { return Event{Data: &RunStarted{}} }
-func ended() Event     { return Event{Data: &RunCompleted{}} }
-func cancels() Event   { return Event{Data: &RunCancelled{}} }
-func failsRun() Event  { return Event{Data: &RunFailed{}} }
-func stepAt(t int) Event { return about(s1, &StepRetrying{RetryAfter: t0 + Time(t)}) }
+func started() Event { return Event{Data: &RunStarted{}} }
+func ended() Event   { return Event{Data: &RunCompleted{}} }
+func cancels() Event { return Event{Data: &RunCancelled{}} }
 
 func types(events []Event) []EventType {
 	var list []EventType

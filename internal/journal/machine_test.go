@@ -64,10 +64,10 @@ func (m *machine) stateOf(run ID) *State {
 
 func (m *machine) run() {
 	for i := 0; len(m.bytes) > 0 && i < 80; i++ {
-		switch m.next(12) {
+		switch m.next(16) {
 		case 0:
 			m.now += []Time{1, 1000, 40_000, 3_600_000}[m.next(4)]
-		case 1:
+		case 1, 4, 5:
 			m.commit()
 		case 2:
 			m.rollback()

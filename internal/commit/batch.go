@@ -1,0 +1,392 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// The pauses when the database does not do what is asked. They double from the first to the second.
+const (
+	minPause = 5 * time.Millisecond
+	maxPause = time.Second
+	// maxTries is how often a batch is tried together before each of its runs is tried alone.
+	maxTries = 4
+)
+
+// batch is the commands of one transaction on their way into the database.
+type batch struct {
+	c       *Committer
+	runs    []*runBatch // in the order of (namespace, id)
+	outside *journal.Outside
+	// careful makes the batch read everything before it decides, because guessing has failed.
+	careful bool
+}
+
+// runBatch is the commands of one run in a batch.
+type runBatch struct {
+	key     store.RunKey
+	tickets []*Ticket
+
+	state    *journal.State
+	was      *journal.Run // before the batch
+	verified bool         // state was read in this transaction
+	busy     bool         // another transaction holds the run
+	// unreadable is why this program must leave the run to another: it holds events that only a newer one knows
+	unreadable error
+	before     []journal.Event
+	events     []journal.Event
+	results    []*journal.Result
+	refusals   []error
+}
+
+func newBatch(c *Committer, tickets []*Ticket) *batch {
+	b := &batch{c: c}
+	index := make(map[store.RunKey]*runBatch, len(tickets))
+	for _, t := range tickets {
+		key := t.key()
+		r := index[key]
+		if r == nil {
+			r = &runBatch{key: key}
+			index[key] = r
+			b.runs = append(b.runs, r)
+		}
+		r.tickets = append(r.tickets, t)
+	}
+	slices.SortFunc(b.runs, func(x, y *runBatch) int { return compareKeys(x.key, y.key) })
+	return b
+}
+
+func compareKeys(x, y store.RunKey) int {
+	if c := strings.Compare(x.Namespace, y.Namespace); c != 0 {
+		return c
+	}
+	return x.Run.Compare(y.Run)
+}
+
+// run brings the batch into the database and answers its tickets. An error means that nothing can be committed any more.
+func (b *batch) run(ctx context.Context) error {
+	pause := minPause
+	for try := 1; ; try++ {
+		err := b.attempt(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, store.ErrUnknownOutcome):
+			applied, err := b.settle(ctx)
+			if err != nil {
+				return b.giveUp(ctx, err)
+			}
+			if applied {
+				b.succeed()
+				return nil
+			}
+			b.rollback()
+		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrBusy):
+			b.rollback()
+			b.c.stats.retried(err)
+			b.careful = true
+			if try >= maxTries && len(b.runs) > 1 {
+				return b.oneByOne(ctx)
+			}
+			if try > 1 && !sleep(ctx, pause) {
+				return b.giveUp(ctx, b.c.closedError())
+			}
+			pause = min(2*pause, maxPause)
+		default:
+			b.rollback()
+			return b.giveUp(ctx, err)
+		}
+	}
+}
+
+// giveUp answers all tickets with an error. It passes on the one after which nothing can be committed.
+func (b *batch) giveUp(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = b.c.closedError()
+	}
+	for _, r := range b.runs {
+		b.c.finish(r.tickets, err)
+	}
+	if journal.CodeOf(err) == journal.CodeFenced {
+		return err
+	}
+	return nil
+}
+
+// oneByOne bounds the damage that one run can do to its neighbours.
+func (b *batch) oneByOne(ctx context.Context) error {
+	for i, r := range b.runs {
+		alone := &batch{c: b.c, runs: []*runBatch{r}, careful: true}
+		if err := alone.run(ctx); err != nil {
+			for _, rest := range b.runs[i+1:] {
+				b.c.finish(rest.tickets, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// settle finds out what became of a commit whose answer was lost. It does not give up while there is hope: only the
+// database knows, and nothing else of this process can be committed before.
+func (b *batch) settle(ctx context.Context) (applied bool, err error) {
+	pause := minPause
+	for {
+		b.c.stats.settled()
+		applied, err = b.c.writer.Settle(ctx)
+		if err == nil || journal.CodeOf(err) == journal.CodeFenced {
+			return applied, err
+		}
+		if !sleep(ctx, pause) {
+			return false, journal.Errorf(journal.CodeOutcomeUnknown, "closed before the outcome of a commit was known: %w", err)
+		}
+		pause = min(2*pause, maxPause)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// attempt tries to commit the batch once.
+func (b *batch) attempt(ctx context.Context) error {
+	now := b.c.tick()
+	tx, err := b.c.writer.Begin(ctx, now)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	b.outside = journal.NewOutside()
+	b.guess()
+	if err := b.load(ctx, tx, b.unread()); err != nil {
+		return err
+	}
+	if err := b.reduceAll(b.runs, now); err != nil {
+		return err
+	}
+	// A refusal must rest on what the database holds, not on what is remembered of it.
+	if doubtful := b.doubtful(); len(doubtful) > 0 {
+		for _, r := range doubtful {
+			r.reset()
+		}
+		if err := b.load(ctx, tx, doubtful); err != nil {
+			return err
+		}
+		if err := b.reduceAll(doubtful, now); err != nil {
+			return err
+		}
+	}
+	b.postponeBusy()
+	changes := b.changes()
+	if len(changes.Runs) == 0 && len(changes.Messages) == 0 && len(changes.Done) == 0 {
+		b.succeed()
+		return nil
+	}
+	if err := tx.Commit(ctx, changes); err != nil {
+		return err
+	}
+	b.c.stats.committed(b)
+	b.succeed()
+	return nil
+}
+
+// guess gives each run the state that is remembered of it.
+func (b *batch) guess() {
+	for _, r := range b.runs {
+		r.results, r.refusals, r.events, r.before = nil, nil, nil, nil
+		r.verified, r.busy, r.was, r.unreadable = false, false, nil, nil
+		r.state = b.c.cache.get(r.key)
+		if r.state == nil && !b.careful && onlyCreates(r.tickets[0].cmd) {
+			r.state = journal.NewState(r.key.Namespace)
+		}
+	}
+}
+
+// onlyCreates reports whether a command makes a run that very probably does not exist.
+func onlyCreates(cmd *journal.Command) bool {
+	if len(cmd.Events) == 0 {
+		return false
+	}
+	_, creates := cmd.Events[0].Data.(*journal.RunCreated)
+	return creates
+}
+
+// unread returns the runs that cannot be reduced from what is remembered.
+func (b *batch) unread() []*runBatch {
+	var runs []*runBatch
+	for _, r := range b.runs {
+		if b.careful || r.state == nil || slices.ContainsFunc(r.tickets, func(t *Ticket) bool { return mustRead(t.cmd, r.state) }) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+// mustRead reports whether a command depends on more than the run's remembered state.
+func mustRead(cmd *journal.Command, s *journal.State) bool {
+	return cmd.Lease == journal.LeaseClaim || !cmd.Guards.Delivery.Message.IsZero() || len(cmd.StartKeys()) > 0 ||
+		(cmd.Read.Kind != journal.ReadNone && cmd.Read.Since < s.Seq)
+}
+
+// doubtful returns the runs with a refusal, or with nothing to write, that rests on a remembered state.
+func (b *batch) doubtful() []*runBatch {
+	var runs []*runBatch
+	for _, r := range b.runs {
+		if !r.verified && !r.busy && slices.ContainsFunc(r.results, func(res *journal.Result) bool { return res == nil || !wroteAll(res) }) {
+			runs = append(runs, r)
+		}
+	}
+	return runs
+}
+
+func wroteAll(res *journal.Result) bool {
+	for i := range res.Outcomes {
+		if res.Outcomes[i].Appended < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// reduceAll reduces the commands of runs.
+func (b *batch) reduceAll(runs []*runBatch, now journal.Time) error {
+	var mintErr error
+	env := journal.Env{Now: now, Self: b.c.incarnation, Mint: func() journal.ID {
+		id, err := b.c.cfg.Mint(now)
+		mintErr = errors.Join(mintErr, err)
+		return id
+	}}
+	for _, r := range runs {
+		if !r.busy {
+			r.reduce(env, b.outside)
+		}
+	}
+	return mintErr
+}
+
+func (r *runBatch) reduce(env journal.Env, outside *journal.Outside) {
+	r.was = r.state.Run
+	r.results = make([]*journal.Result, len(r.tickets))
+	r.refusals = make([]error, len(r.tickets))
+	for i, t := range r.tickets {
+		if r.unreadable != nil {
+			r.refusals[i] = r.unreadable
+			continue
+		}
+		res, err := r.state.Reduce(t.cmd, env, outside)
+		if err != nil {
+			r.refusals[i] = err
+			continue
+		}
+		if t.cmd.Read.Kind != journal.ReadNone {
+			res.Read = r.read(t.cmd.Read, res)
+		}
+		r.events = append(r.events, res.Appended...)
+		r.results[i] = res
+	}
+}
+
+// read answers the question that came with a command: what was loaded, then what the batch has written so far.
+func (r *runBatch) read(q journal.Read, res *journal.Result) []journal.Event {
+	var events []journal.Event
+	for _, part := range [][]journal.Event{r.before, r.events} {
+		for i := range part {
+			if part[i].Seq > q.Since {
+				events = append(events, part[i])
+			}
+		}
+	}
+	if q.Kind == journal.ReadSince {
+		events = append(events, res.Appended...)
+	}
+	return events
+}
+
+// reset forgets what was reduced, so that it can be reduced again.
+func (r *runBatch) reset() {
+	r.state.Rollback()
+	r.events, r.results, r.refusals = nil, nil, nil
+}
+
+// rollback takes the batch back: the remembered states are again those before it.
+func (b *batch) rollback() {
+	for _, r := range b.runs {
+		if r.state != nil {
+			r.state.Rollback()
+		}
+	}
+}
+
+// postponeBusy leaves the runs that another transaction holds for a later batch.
+func (b *batch) postponeBusy() {
+	b.runs = slices.DeleteFunc(b.runs, func(r *runBatch) bool {
+		if r.busy {
+			b.c.stats.postponed(len(r.tickets))
+			b.c.queue.later(r.tickets, 4*minPause)
+		}
+		return r.busy
+	})
+}
+
+// changes collects the rows of the batch.
+func (b *batch) changes() *store.Changes {
+	changes := &store.Changes{Runs: make([]store.RunChange, 0, len(b.runs))}
+	own := make(map[store.RunKey]bool)
+	for _, r := range b.runs {
+		rows := r.state.Changed()
+		if r.state.Run != nil && (len(r.events) > 0 || rows.Run) {
+			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Rows: rows, Was: r.was})
+			own[r.key] = true
+		}
+		for _, res := range r.results {
+			if res == nil {
+				continue
+			}
+			changes.Messages = append(changes.Messages, res.Effects.Messages...)
+			if !res.Effects.Done.IsZero() {
+				changes.Done = append(changes.Done, res.Effects.Done)
+			}
+			b.collectWakes(changes, r, res)
+		}
+	}
+	slices.SortFunc(changes.Wake, compareKeys)
+	changes.Wake = slices.Compact(changes.Wake)
+	changes.Wake = slices.DeleteFunc(changes.Wake, func(k store.RunKey) bool { return own[k] })
+	return changes
+}
+
+// collectWakes marks other runs, and hints to other processes that there is something to do.
+func (b *batch) collectWakes(changes *store.Changes, r *runBatch, res *journal.Result) {
+	for _, id := range res.Effects.Wake {
+		if id != r.key.Run {
+			changes.Wake = append(changes.Wake, store.RunKey{Namespace: r.key.Namespace, Run: id})
+		}
+		if !slices.Contains(changes.Notify, r.key.Namespace) {
+			changes.Notify = append(changes.Notify, r.key.Namespace)
+		}
+	}
+}
+
+// succeed remembers the new states and answers the tickets.
+func (b *batch) succeed() {
+	for _, r := range b.runs {
+		r.state.Commit()
+		b.c.cache.put(r.key, r.state)
+		for i, t := range r.tickets {
+			b.c.answer(t, r.results[i], r.refusals[i])
+		}
+	}
+}

@@ -1,0 +1,199 @@
+// Package commit is the one door through which a process writes: it puts the commands of many runs into one transaction,
+// so that one sync of the disk pays for hundreds of steps, and each command still succeeds or fails alone.
+//
+// While one batch commits, the next gathers; there is no artificial delay. A batch is put together from what the committer
+// remembers of the runs (see cache.go): then nothing is read before it is written, and the database's unique keys
+// say whether somebody else was faster. If so, or if a command would be refused, the batch is reduced again on what
+// the database holds now. A refusal therefore always rests on the truth.
+//
+// The commands of one run form a queue: they are reduced in the order in which they were submitted.
+package commit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Config tunes a committer. Now and Mint must be given; the rest has defaults.
+type Config struct {
+	// Now is the clock.
+	Now func() journal.Time
+	// Mint makes ids for events. It is called by one goroutine at a time.
+	Mint func(journal.Time) (journal.ID, error)
+	// Number tells several committers of one incarnation apart.
+	Number int
+	// MaxQueue is the most commands that wait or are being committed; who submits more waits for a place. Defaults to 20,000.
+	MaxQueue int
+	// MaxBatch is the most commands of one transaction. Defaults to 2,000.
+	MaxBatch int
+	// MaxBatchBytes ends a batch when its payloads exceed it. Defaults to 8 MiB.
+	MaxBatchBytes int
+	// CacheBytes is roughly how much memory the remembered runs may take. Defaults to 64 MiB.
+	CacheBytes int
+	// Logger gets what the committer has to say. Defaults to nothing.
+	Logger *slog.Logger
+}
+
+func (c *Config) withDefaults() Config {
+	cfg := *c
+	def := func(n *int, v int) {
+		if *n <= 0 {
+			*n = v
+		}
+	}
+	def(&cfg.MaxQueue, 20_000)
+	def(&cfg.MaxBatch, 2_000)
+	def(&cfg.MaxBatchBytes, 8<<20)
+	def(&cfg.CacheBytes, 64<<20)
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+// Committer writes the commands of one process. Its methods are safe for use by several goroutines.
+type Committer struct {
+	cfg         Config
+	incarnation journal.ID
+	writer      store.Writer
+	queue       *queue
+	cache       *cache
+	stats       stats
+	now         journal.Time // of the last batch: time does not go back in a journal
+
+	stop context.CancelFunc
+	done chan struct{}
+
+	mu     sync.Mutex
+	failed error // why nothing can be committed any more
+}
+
+// New opens a writer on the store and starts the committer. Close ends it.
+func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Config) (*Committer, error) {
+	cfg := config.withDefaults()
+	writer, err := st.OpenWriter(ctx, incarnation, cfg.Number)
+	if err != nil {
+		return nil, err
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Committer{
+		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue), cache: newCache(cfg.CacheBytes),
+		stop: stop, done: make(chan struct{}),
+	}
+	go c.run(life)
+	return c, nil
+}
+
+// Do submits a command and waits until it is durable, or refused. The error of a refusal is a [*journal.Error].
+//
+// If ctx ends first, a command that was not yet taken up is withdrawn and ctx's error returned. Otherwise the
+// error has [journal.CodeOutcomeUnknown]: the command may still be applied.
+func (c *Committer) Do(ctx context.Context, cmd *journal.Command) (*journal.Result, error) {
+	t, err := c.Submit(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return t.Wait(ctx)
+}
+
+// Submit puts a command into the queue of its run. It waits only while the committer is full. The command must not be
+// changed afterwards.
+func (c *Committer) Submit(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
+	t := &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()}
+	if err := c.queue.put(ctx, t); err != nil {
+		if errors.Is(err, errClosed) {
+			return nil, c.closedError()
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// Close commits what was submitted before, then ends. If ctx ends first, what is left is refused with [journal.CodeClosed].
+func (c *Committer) Close(ctx context.Context) error {
+	c.queue.close()
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		c.stop()
+		<-c.done
+	}
+	c.stop()
+	return c.writer.Close()
+}
+
+// Stats returns what the committer has done so far.
+func (c *Committer) Stats() Stats { return c.stats.read() }
+
+// run is the committer's loop: take what is there, commit it, again.
+func (c *Committer) run(ctx context.Context) {
+	defer close(c.done)
+	for {
+		tickets, ok := c.queue.take(ctx, c.cfg.MaxBatch, c.cfg.MaxBatchBytes)
+		if !ok {
+			c.refuseAll(c.closedError())
+			return
+		}
+		if err := c.failure(); err != nil {
+			c.finish(tickets, err)
+			continue
+		}
+		b := newBatch(c, tickets)
+		if err := b.run(ctx); err != nil {
+			c.fail(err)
+		}
+	}
+}
+
+// fail remembers why nothing can be committed any more: this incarnation was fenced.
+func (c *Committer) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed == nil {
+		c.failed = err
+		c.cfg.Logger.Error("the committer ends", "error", err)
+	}
+}
+
+func (c *Committer) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+func (c *Committer) closedError() error {
+	if err := c.failure(); err != nil {
+		return err
+	}
+	return journal.Errorf(journal.CodeClosed, "the committer was closed")
+}
+
+func (c *Committer) refuseAll(err error) {
+	c.finish(c.queue.drain(), err)
+}
+
+// finish answers tickets that were not committed.
+func (c *Committer) finish(tickets []*Ticket, err error) {
+	for _, t := range tickets {
+		c.answer(t, nil, err)
+	}
+}
+
+func (c *Committer) answer(t *Ticket, res *journal.Result, err error) {
+	t.result, t.err = res, err
+	c.stats.answered(t, err)
+	close(t.done)
+	c.queue.release()
+}
+
+// tick returns the time of the next batch.
+func (c *Committer) tick() journal.Time {
+	c.now = max(c.now, c.cfg.Now())
+	return c.now
+}

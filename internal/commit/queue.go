@@ -1,0 +1,247 @@
+package commit
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cairn-workflow/cairn/store"
+)
+
+var errClosed = errors.New("closed")
+
+// turn is how many commands of one run go into a batch before the next run has its turn.
+const turn = 16
+
+// queue holds the commands that wait, in one line for each run. Runs take turns, so a run with thousands of commands
+// does not keep a small one waiting.
+type queue struct {
+	slots chan struct{} // one for each command that waits or is being committed
+	wake  chan struct{} // tells the committer that there is work
+
+	mu      sync.Mutex
+	lines   map[store.RunKey]*line
+	ready   []*line // whose turn comes, in order
+	waiting int     // commands in lines that do not rest
+	closed  bool
+}
+
+// line is the commands of one run. It is in lines while it has commands or one of them is being committed.
+type line struct {
+	key     store.RunKey
+	tickets []*Ticket
+	ready   bool // it is in queue.ready
+	rests   bool // it comes back into queue.ready by itself
+}
+
+func newQueue(limit int) *queue {
+	return &queue{slots: make(chan struct{}, limit), wake: make(chan struct{}, 1), lines: map[store.RunKey]*line{}}
+}
+
+// put adds a command to its run's line. It waits while the queue is full.
+func (q *queue) put(ctx context.Context, t *Ticket) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case q.slots <- struct{}{}:
+	default:
+		select {
+		case q.slots <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		q.release()
+		return errClosed
+	}
+	l := q.lineOf(t.key())
+	l.tickets = append(l.tickets, t)
+	if !l.rests {
+		q.waiting++
+		q.enter(l)
+	}
+	q.mu.Unlock()
+	q.signal()
+	return nil
+}
+
+func (q *queue) lineOf(key store.RunKey) *line {
+	l := q.lines[key]
+	if l == nil {
+		l = &line{key: key}
+		q.lines[key] = l
+	}
+	return l
+}
+
+// enter gives a line its turns.
+func (q *queue) enter(l *line) {
+	if !l.ready {
+		l.ready = true
+		q.ready = append(q.ready, l)
+	}
+}
+
+func (q *queue) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// release gives the place of an answered command to somebody who waits for one.
+func (q *queue) release() { <-q.slots }
+
+// take returns the commands of the next batch, in the order of their runs' turns. It waits until there is one, and
+// reports false when the queue is closed and empty.
+func (q *queue) take(ctx context.Context, limit, bytes int) ([]*Ticket, bool) {
+	for {
+		if ctx.Err() != nil {
+			return nil, false
+		}
+		q.grow()
+		q.mu.Lock()
+		tickets := q.pick(limit, bytes)
+		ended := q.closed && len(tickets) == 0 && len(q.lines) == 0
+		q.mu.Unlock()
+		if len(tickets) > 0 {
+			return tickets, true
+		}
+		if ended {
+			return nil, false
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+			return nil, false
+		}
+	}
+}
+
+// grow lets callers that are about to submit do so first: their commands then share this batch. It costs nothing when idle.
+func (q *queue) grow() {
+	before := q.count()
+	if before == 0 {
+		return
+	}
+	for range 3 {
+		runtime.Gosched()
+		now := q.count()
+		if now == before {
+			return
+		}
+		before = now
+	}
+}
+
+func (q *queue) count() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting
+}
+
+// pick takes from the lines in turns. The lock is held.
+func (q *queue) pick(limit, bytes int) []*Ticket {
+	if q.waiting == 0 {
+		return nil
+	}
+	tickets := make([]*Ticket, 0, min(q.waiting, limit))
+	for len(q.ready) > 0 && len(tickets) < limit && bytes > 0 {
+		l := q.ready[0]
+		q.ready[0] = nil
+		q.ready = q.ready[1:]
+		n := 0
+		for n < len(l.tickets) && n < turn && len(tickets) < limit && bytes > 0 {
+			tickets = append(tickets, l.tickets[n])
+			bytes -= l.tickets[n].bytes
+			n++
+		}
+		clear(l.tickets[:n])
+		l.tickets = l.tickets[n:]
+		q.waiting -= n
+		if len(l.tickets) > 0 {
+			q.ready = append(q.ready, l)
+			continue
+		}
+		l.ready = false
+		delete(q.lines, l.key)
+	}
+	if len(q.ready) == 0 {
+		q.ready = nil // give the old array back
+	}
+	return tickets
+}
+
+// later puts commands of one run back to the front of its line, and lets it rest for a while.
+func (q *queue) later(tickets []*Ticket, rest time.Duration) {
+	q.mu.Lock()
+	l := q.lineOf(tickets[0].key())
+	if !l.rests {
+		q.waiting -= len(l.tickets)
+	}
+	if l.ready { // somebody submitted meanwhile
+		q.ready = slices.DeleteFunc(q.ready, func(r *line) bool { return r == l })
+		l.ready = false
+	}
+	l.tickets = append(tickets, l.tickets...)
+	l.rests = true
+	q.mu.Unlock()
+	time.AfterFunc(rest, func() {
+		q.mu.Lock()
+		l.rests = false
+		q.waiting += len(l.tickets)
+		q.enter(l)
+		q.mu.Unlock()
+		q.signal()
+	})
+}
+
+// withdraw takes a command back that is still in its line.
+func (q *queue) withdraw(t *Ticket) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	l := q.lines[t.key()]
+	if l == nil {
+		return false
+	}
+	for i, other := range l.tickets {
+		if other == t {
+			l.tickets = slices.Delete(l.tickets, i, i+1)
+			if !l.rests {
+				q.waiting--
+			}
+			<-q.slots
+			return true
+		}
+	}
+	return false
+}
+
+// close refuses further commands.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.signal()
+}
+
+// drain takes all commands that wait.
+func (q *queue) drain() []*Ticket {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	var all []*Ticket
+	for _, l := range q.lines {
+		all = append(all, l.tickets...)
+		l.tickets = nil
+	}
+	q.waiting = 0
+	return all
+}

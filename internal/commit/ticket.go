@@ -1,0 +1,61 @@
+package commit
+
+import (
+	"context"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Ticket stands for a command that was submitted.
+type Ticket struct {
+	cmd       *journal.Command
+	c         *Committer
+	bytes     int
+	submitted time.Time // for the statistics alone
+
+	done   chan struct{}
+	result *journal.Result
+	err    error
+}
+
+// Done is closed when the command is durable or refused.
+func (t *Ticket) Done() <-chan struct{} { return t.done }
+
+// Wait waits until the command is durable or refused; see [Committer.Do].
+func (t *Ticket) Wait(ctx context.Context) (*journal.Result, error) {
+	select {
+	case <-t.done:
+		return t.result, t.err
+	default:
+	}
+	select {
+	case <-t.done:
+		return t.result, t.err
+	case <-ctx.Done():
+	}
+	if t.c.queue.withdraw(t) {
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case <-t.done: // it was answered at the same time
+		return t.result, t.err
+	default:
+		return nil, journal.Errorf(journal.CodeOutcomeUnknown, "gave up waiting while the command was being committed: %w", context.Cause(ctx))
+	}
+}
+
+func (t *Ticket) key() store.RunKey { return store.RunKey{Namespace: t.cmd.Namespace, Run: t.cmd.Run} }
+
+// commandBytes is roughly the size of a command in the database.
+func commandBytes(cmd *journal.Command) int {
+	n := 0
+	for i := range cmd.Events {
+		n += 100 + journal.PayloadBytes(cmd.Events[i].Data)
+	}
+	for i := range cmd.Messages {
+		n += 100 + len(cmd.Messages[i].Payload)
+	}
+	return n
+}

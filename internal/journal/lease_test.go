@@ -1,0 +1,162 @@
+package journal
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// free returns a bench with a run that waits: nobody owns it, and it has two timers.
+func free(t *testing.T) *bench {
+	t.Helper()
+	b := newRun(t, Engine, started(), keyed("long", &WaitCreated{ResumeAt: t0 + 9000}), keyed("short", &WaitCreated{ResumeAt: t0 + 1000}), keyed("never", &WaitCreated{}))
+	b.must(t, &Command{Lease: LeaseRelease, Guards: Guards{Owner: b.owner(), Seq: 5}})
+	return b
+}
+
+func claim(by ID, epoch int64) *Command {
+	return &Command{Lease: LeaseClaim, Guards: Guards{Owner: Ownership{Incarnation: by, Epoch: epoch}}}
+}
+
+func TestReleaseWakesAtTheFirstTimer(t *testing.T) {
+	t.Parallel()
+	run := free(t).state(theRun).Run
+	require.True(t, run.Owner.IsZero())
+	require.Equal(t, t0+1000, run.WakeAt)
+	require.Equal(t, int64(1), run.Epoch)
+
+	b := newRun(t, Engine, started(), keyed("nap", &WaitCreated{ResumeAt: t0 + 5}), keyed("nap", &WaitCompleted{}))
+	b.must(t, &Command{Lease: LeaseRelease, Guards: Guards{Owner: b.owner()}})
+	require.Zero(t, b.state(theRun).Run.WakeAt, "a timer that is over wakes nobody")
+}
+
+func TestReleaseKeepsWhatTheOwnerHasNotSeen(t *testing.T) {
+	t.Parallel()
+	for seen, want := range map[int64]Time{0: t0 + 7, 4: 0} {
+		b := newRun(t, Engine, started(), keyed("approval", &HookCreated{Token: "t"}))
+		b.now, b.self = t0+7, p2 // another process takes the delivery
+		res, err := b.outsider(keyed("approval", &HookReceived{}))
+		require.NoError(t, err)
+		require.Equal(t, t0+7, res.Run.WakeAt)
+		b.must(t, &Command{Lease: LeaseRelease, Guards: Guards{Owner: b.owner(), Seq: seen}})
+		require.Equal(t, want, b.state(theRun).Run.WakeAt)
+	}
+}
+
+func TestReleaseRefused(t *testing.T) {
+	t.Parallel()
+	b := newRun(t, Engine, started())
+	_, err := b.try(&Command{Lease: LeaseRelease})
+	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	_, err = b.try(&Command{Lease: LeaseRelease, Guards: Guards{Owner: Ownership{p2, 1}}})
+	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	for _, lease := range []Lease{LeaseClaim, LeaseRelease} {
+		_, err = newRun(t, World3).try(&Command{Lease: lease, Guards: Guards{Owner: Ownership{Incarnation: p1}}})
+		require.Error(t, err, "World runs have no owner")
+	}
+}
+
+func TestReleaseOfARunThatIsNoMore(t *testing.T) {
+	t.Parallel()
+	for _, last := range []Event{ended(), {Data: &RunParked{Error: &Error{Code: "poison"}}}} {
+		b := newRun(t, Engine, started(), keyed("nap", &WaitCreated{ResumeAt: t0 + 1000}))
+		b.must(t, &Command{Events: []Event{last}, Lease: LeaseRelease, Guards: Guards{Owner: b.owner()}})
+		require.Zero(t, b.state(theRun).Run.WakeAt, "%s: nothing wakes it", last.Data.EventType())
+		require.True(t, b.state(theRun).Run.Owner.IsZero())
+		b.later(1e9)
+		_, err := b.try(claim(p2, 0))
+		require.Equal(t, CodeNotRunnable, CodeOf(err))
+	}
+}
+
+func TestClaim(t *testing.T) {
+	t.Parallel()
+	b := free(t)
+	_, err := b.try(claim(p2, 0))
+	require.Equal(t, CodeNotRunnable, CodeOf(err), "not due")
+	b.now = t0 + 1000
+	_, err = b.try(claim(p2, 7))
+	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	_, err = b.try(&Command{Lease: LeaseClaim})
+	require.Equal(t, CodeMalformed, CodeOf(err))
+
+	res := b.must(t, claim(p2, 1))
+	require.Equal(t, p2, res.Run.Owner)
+	require.Equal(t, int64(2), res.Run.Epoch)
+	require.Zero(t, res.Run.WakeAt)
+	require.Empty(t, res.Appended, "who executes a run is not in the journal")
+
+	_, err = b.try(claim(p1, 0))
+	require.Equal(t, CodeNotRunnable, CodeOf(err), "owned")
+	_, err = b.try(&Command{Events: []Event{ended()}, Guards: Guards{Owner: Ownership{p1, 1}}})
+	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+
+	b.outside.Fenced[p2] = true
+	res = b.must(t, claim(p1, 2))
+	require.Equal(t, p1, res.Run.Owner, "a fenced owner loses the run")
+	require.Equal(t, int64(3), res.Run.Epoch)
+	_, err = newBench().try(claim(p1, 0))
+	require.Equal(t, CodeRunNotFound, CodeOf(err))
+}
+
+func TestClaimWithEvents(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	b.must(t, &Command{Events: []Event{{Data: birth(Engine)}}})
+	cmd := claim(p2, 0)
+	cmd.Events = []Event{started()}
+	res := b.must(t, cmd)
+	require.Equal(t, StatusRunning, res.Run.Status)
+	require.Equal(t, Ownership{p2, 1}, b.owner())
+
+	cmd = claim(p1, 0)
+	cmd.Events = []Event{keyed("charge", &StepCompleted{})}
+	_, err := b.try(cmd)
+	require.Equal(t, CodeNotRunnable, CodeOf(err))
+	require.Equal(t, int64(2), b.state(theRun).Seq, "without the claim there are no events")
+}
+
+func TestWake(t *testing.T) {
+	t.Parallel()
+	received := keyed("approval", &HookReceived{})
+	hook := keyed("approval", &HookCreated{Token: "t"})
+
+	b := newRun(t, Engine, started(), hook)
+	res, err := b.outsider(received)
+	require.NoError(t, err)
+	require.Equal(t, []ID{theRun}, res.Effects.Wake)
+	require.Zero(t, res.Run.WakeAt, "the owner is this process: a call will do")
+
+	for _, self := range []ID{p2, {}} {
+		b = newRun(t, Engine, started(), hook)
+		b.must(t, &Command{Lease: LeaseRelease, Guards: Guards{Owner: b.owner()}})
+		b.self = self
+		res, err = b.outsider(received)
+		require.NoError(t, err)
+		require.Equal(t, t0, res.Run.WakeAt, "nobody owns it: it is due")
+	}
+	res, err = b.outsider(Event{Data: &Annotated{Name: "n"}})
+	require.NoError(t, err)
+	require.Empty(t, res.Effects.Wake, "a note wakes nobody")
+
+	child := birth(Engine)
+	child.Parent = another
+	b = newBench()
+	b.must(t, &Command{Events: []Event{{Data: child}}, Guards: Guards{Owner: Ownership{Incarnation: p1}}})
+	_, err = b.write(started())
+	require.NoError(t, err)
+	res, err = b.write(ended())
+	require.NoError(t, err)
+	require.Equal(t, []ID{another}, res.Effects.Wake, "the end of a child wakes its parent")
+}
+
+func TestBornWithOwner(t *testing.T) {
+	t.Parallel()
+	b := newBench()
+	res := b.must(t, &Command{Events: []Event{{Data: birth(Engine)}, started(), keyed("charge", &StepCompleted{}), ended()}, Guards: Guards{Owner: Ownership{p1, 1}}})
+	require.Equal(t, StatusCompleted, res.Run.Status, "a short run is one command")
+	require.True(t, res.Run.Owner.IsZero())
+	require.Zero(t, res.Run.Epoch)
+	_, err := newBench().try(&Command{Events: []Event{{Data: birth(Engine)}}, Guards: Guards{Owner: Ownership{p1, 2}}})
+	require.Equal(t, CodeRunNotFound, CodeOf(err), "a later epoch belongs to a run that exists")
+}

@@ -1,0 +1,106 @@
+package payload_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
+)
+
+func key(b byte) []byte { return bytes.Repeat([]byte{b}, 32) }
+
+// newCipher has the keys "a" and "b", and seals with the named one.
+func newCipher(tb testing.TB, current string) *payload.AESGCM {
+	tb.Helper()
+	c, err := payload.NewAESGCM(current, map[string][]byte{"a": key(1), "b": key(2)})
+	require.NoError(tb, err)
+	return c
+}
+
+func TestEncryption(t *testing.T) {
+	t.Parallel()
+	secret := strings.Repeat("the secret ", 200)
+	codec := &payload.Codec{Cipher: newCipher(t, "a"), Bound: []byte("shop")}
+	p, err := codec.Encode(secret)
+	require.NoError(t, err)
+	require.Equal(t, []byte{0x20, 1, 'a'}, []byte(p[:3]))
+	require.Less(t, len(p), 300, "compressed before it is encrypted")
+	again, err := codec.Encode(secret)
+	require.NoError(t, err)
+	require.NotEqual(t, p, again, "each value has its own nonce")
+
+	rotated := &payload.Codec{Cipher: newCipher(t, "b"), Bound: []byte("shop")}
+	var back string
+	require.NoError(t, rotated.Decode(p, &back), "an older key still opens")
+	require.Equal(t, secret, back)
+
+	plain, err := payload.Encode("in clear")
+	require.NoError(t, err)
+	require.NoError(t, codec.Decode(plain, &back), "what was stored before encryption was switched on is still read")
+	require.Equal(t, "in clear", back)
+}
+
+func TestEncryptionRefuses(t *testing.T) {
+	t.Parallel()
+	codec := &payload.Codec{Cipher: newCipher(t, "a"), Bound: []byte("shop")}
+	p, err := codec.Encode("secret")
+	require.NoError(t, err)
+
+	wrong, err := payload.NewAESGCM("a", map[string][]byte{"a": key(9)})
+	require.NoError(t, err)
+	without, err := payload.NewAESGCM("b", map[string][]byte{"b": key(2)})
+	require.NoError(t, err)
+	renamed := bytes.Clone(p)
+	renamed[2] = 'b'
+	same, err := payload.NewAESGCM("a", map[string][]byte{"a": key(1), "b": key(1)})
+	require.NoError(t, err)
+
+	for name, test := range map[string]struct {
+		codec *payload.Codec
+		p     journal.Payload
+		code  journal.Code
+	}{
+		"wrong key":     {&payload.Codec{Cipher: wrong, Bound: []byte("shop")}, p, journal.CodeCorrupt},
+		"key not there": {&payload.Codec{Cipher: without, Bound: []byte("shop")}, p, journal.CodeUnsupported},
+		"no cipher":     {&payload.Codec{}, p, journal.CodeUnsupported},
+		"other bound":   {&payload.Codec{Cipher: newCipher(t, "a"), Bound: []byte("bank")}, p, journal.CodeCorrupt},
+		"renamed key":   {&payload.Codec{Cipher: same, Bound: []byte("shop")}, renamed, journal.CodeCorrupt},
+		"cut":           {codec, p[:len(p)-1], journal.CodeCorrupt},
+		"no ciphertext": {codec, p[:3], journal.CodeCorrupt},
+	} {
+		var back any
+		err := test.codec.Decode(test.p, &back)
+		require.Equal(t, test.code, journal.CodeOf(err), "%s: %v", name, err)
+		require.Nil(t, back, name)
+	}
+	require.ErrorIs(t, (&payload.Codec{}).Decode(p, new(any)), payload.ErrNoKey)
+
+	for i := range p {
+		changed := bytes.Clone(p)
+		changed[i] ^= 1
+		require.Error(t, codec.Decode(changed, new(any)), "byte %d was changed", i)
+	}
+}
+
+func TestNewAESGCM(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		current string
+		keys    map[string][]byte
+		code    journal.Code
+	}{
+		"no keys":     {"a", nil, journal.CodeMalformed},
+		"not among":   {"b", map[string][]byte{"a": key(1)}, journal.CodeMalformed},
+		"short key":   {"a", map[string][]byte{"a": key(1)[:16]}, journal.CodeMalformed},
+		"long a name": {"a", map[string][]byte{"a": key(1), strings.Repeat("n", 256): key(1)}, journal.CodeLimitExceeded},
+	} {
+		_, err := payload.NewAESGCM(test.current, test.keys)
+		require.Equal(t, test.code, journal.CodeOf(err), "%s: %v", name, err)
+	}
+	_, err := newCipher(t, "a").Seal("c", nil, nil)
+	require.ErrorIs(t, err, payload.ErrNoKey)
+}

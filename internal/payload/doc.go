@@ -1,0 +1,16 @@
+// Package payload puts users' values into their envelope and takes them out again.
+//
+// An envelope is bytes whose first byte says how to read the rest. A value is written by a codec (CBOR, JSON or bytes as they
+// are); around it there can be layers (compression, then encryption), each with a first byte of its own:
+//
+//	0x01 CBOR                    the default, deterministic: equal values have equal bytes
+//	0x02 JSON                    read, never written
+//	0x03 bytes as they are       what a []byte becomes
+//	0x10 zstd                    around another envelope
+//	0x20 AES-256-GCM             around another envelope; the key's name stands before the ciphertext
+//
+// The empty envelope stands for "no value" and is read as null. A number above never gets another meaning; a first
+// byte that this program does not know is refused.
+//
+// Nothing that goes in or comes out shares memory with the other side.
+package payload
