@@ -1,0 +1,145 @@
+// Command bench measures Cairn, each time beside what the bare database does in the same moment.
+//
+//	go run ./bench [-json] [-store sqlite|postgres|all] [-seconds N] WORKLOAD…
+//
+// Machines are noisy, so the figure to look at is the ratio: both sides run in turns within one process. docs/benchmarks.md
+// explains the workloads and keeps results.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"time"
+)
+
+// workload is one thing to measure on one database.
+type workload struct {
+	name  string
+	about string
+	run   func(ctx context.Context, db *database, o options, out *report) error
+}
+
+// options are what the command line says.
+type options struct {
+	seconds int
+	callers []int
+	events  int
+	runs    int
+}
+
+func workloads() []workload {
+	return []workload{
+		{"append", "whole runs through the committer, event by event, beside plain inserts", appendWorkload},
+		{"growth", "append while the database grows to a million events", growthWorkload},
+		{"read", "point reads of runs, beside point reads of plain rows", readWorkload},
+		{"list", "pages of a million runs: the first beside the thousandth", listWorkload},
+	}
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, w io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	asJSON := flags.Bool("json", false, "print one JSON object a line")
+	which := flags.String("store", "all", "sqlite, postgres or all")
+	seconds := flags.Int("seconds", 10, "seconds for each cell; at least five pairs of slices are measured")
+	callers := flags.String("callers", "1,16,64,256,1000", "callers at the same time, for append")
+	events := flags.Int("events", 1_000_000, "events to grow to, for growth")
+	runs := flags.Int("runs", 1_000_000, "runs to list, for list")
+	flags.Usage = func() { usage(flags) }
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	o := options{seconds: *seconds, events: *events, runs: *runs}
+	for _, text := range strings.Split(*callers, ",") {
+		var n int
+		if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 {
+			return fmt.Errorf("bad number of callers %q", text)
+		}
+		o.callers = append(o.callers, n)
+	}
+	chosen, err := choose(flags.Args())
+	if err != nil {
+		return err
+	}
+	kinds, err := storeKinds(*which)
+	if err != nil {
+		return err
+	}
+	out := newReport(w, *asJSON)
+	for _, kind := range kinds {
+		if err := runStore(ctx, kind, chosen, o, out); err != nil {
+			return err
+		}
+	}
+	return out.flush()
+}
+
+func usage(flags *flag.FlagSet) {
+	fmt.Fprintln(flags.Output(), "usage: go run ./bench [flags] [WORKLOAD…]\n\nworkloads (all if none is named):")
+	for _, wl := range workloads() {
+		fmt.Fprintf(flags.Output(), "  %-8s %s\n", wl.name, wl.about)
+	}
+	fmt.Fprintln(flags.Output(), "\nflags:")
+	flags.PrintDefaults()
+}
+
+func choose(names []string) ([]workload, error) {
+	all := workloads()
+	if len(names) == 0 {
+		return all, nil
+	}
+	var chosen []workload
+	for _, name := range names {
+		i := slices.IndexFunc(all, func(w workload) bool { return w.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown workload %q; go run ./bench -h lists them", name)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
+}
+
+func storeKinds(which string) ([]string, error) {
+	switch which {
+	case "all":
+		return []string{"sqlite", "postgres"}, nil
+	case "sqlite", "postgres":
+		return []string{which}, nil
+	default:
+		return nil, fmt.Errorf("unknown store %q: want sqlite, postgres or all", which)
+	}
+}
+
+// runStore gives each workload a database of its own.
+func runStore(ctx context.Context, kind string, chosen []workload, o options, out *report) error {
+	for _, wl := range chosen {
+		began := time.Now()
+		db, err := openDatabase(ctx, kind)
+		if err != nil {
+			return err
+		}
+		err = wl.run(ctx, db, o, out)
+		err = errors.Join(err, db.close())
+		if err != nil {
+			return fmt.Errorf("%s on %s: %w", wl.name, kind, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s on %s took %s\n", wl.name, kind, time.Since(began).Round(time.Second))
+	}
+	return nil
+}

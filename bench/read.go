@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// readWorkload reads runs by id, with their payloads, beside plain rows by key.
+func readWorkload(ctx context.Context, db *database, o options, out *report) error {
+	const runs = 20_000
+	ids, err := createRuns(ctx, db, runs)
+	if err != nil {
+		return err
+	}
+	if err := db.raw.insert(ctx, runs); err != nil {
+		return err
+	}
+	for _, n := range []int{1, 16} {
+		mine, raw := make([]func(context.Context) error, n), make([]func(context.Context) error, n)
+		for i := range n {
+			mine[i] = func(ctx context.Context) error {
+				_, err := db.store.Run(ctx, namespace, ids[rand.IntN(len(ids))], store.ResolveAll)
+				return err
+			}
+			raw[i] = func(ctx context.Context) error { return db.raw.get(ctx, rand.Int64N(runs)+1) }
+		}
+		ours, theirs, err := pairs(ctx, max(5, o.seconds/2), time.Second,
+			func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, mine) },
+			func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, raw) })
+		if err != nil {
+			return err
+		}
+		a, b := total(ours), total(theirs)
+		err = out.add(row{
+			Bench: "read", Store: db.kind, InFlight: n, Value: medianRate(ours), Unit: "reads/s", Raw: medianRate(theirs), Ratio: ratio(ours, theirs),
+			Pairs: len(ours), P50: a.quantile(0.5), P99: a.quantile(0.99), RawP50: b.quantile(0.5), RawP99: b.quantile(0.99),
+			CPU: a.perEvent(a.use.cpu), RawCPU: b.perEvent(b.use.cpu),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// createRuns makes runs that have only been created, many in each transaction.
+func createRuns(ctx context.Context, db *database, n int) ([]journal.ID, error) {
+	e, err := openEngine(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = e.Close(ctx) }()
+	l, err := newLife(e)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]journal.ID, n)
+	for i := range ids {
+		if ids[i], err = l.minter.Mint(now()); err != nil {
+			return nil, err
+		}
+	}
+	const window = 2000
+	for from := 0; from < n; from += window {
+		waits := make([]func() error, 0, window)
+		for _, id := range ids[from:min(from+window, n)] {
+			t, err := e.Submit(ctx, &journal.Command{Namespace: namespace, Run: id, Events: []journal.Event{{
+				Data: &journal.RunCreated{Workflow: "bench", Input: make([]byte, rowBytes)},
+			}}})
+			if err != nil {
+				return nil, err
+			}
+			waits = append(waits, func() error { _, err := t.Wait(ctx); return err })
+		}
+		for _, wait := range waits {
+			if err := wait(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return ids, nil
+}
+
+// listWorkload turns the pages of a list of many runs: the thousandth must not cost more than the first.
+func listWorkload(ctx context.Context, db *database, o options, out *report) error {
+	if _, err := createRuns(ctx, db, o.runs); err != nil {
+		return err
+	}
+	filters := []struct {
+		name   string
+		filter store.RunFilter
+	}{
+		{"all", store.RunFilter{}},
+		{"by workflow", store.RunFilter{Workflow: "bench"}},
+		{"by status", store.RunFilter{Statuses: []journal.Status{journal.StatusPending}}},
+	}
+	limit := max(1, o.runs/1000)
+	for _, f := range filters {
+		page := store.Page{Limit: limit, Desc: true}
+		last := page
+		for range 999 {
+			list, err := db.store.Runs(ctx, namespace, f.filter, last)
+			if err != nil {
+				return err
+			}
+			last.Cursor = list.Cursor
+		}
+		read := func(p store.Page) func(context.Context, time.Duration) (slice, error) {
+			call := func(ctx context.Context) error {
+				_, err := db.store.Runs(ctx, namespace, f.filter, p)
+				return err
+			}
+			return func(ctx context.Context, d time.Duration) (slice, error) {
+				return runSlice(ctx, d, db.meter, []func(context.Context) error{call})
+			}
+		}
+		ours, theirs, err := pairs(ctx, 5, time.Second/2, read(last), read(page))
+		if err != nil {
+			return err
+		}
+		a, b := total(ours), total(theirs)
+		err = out.add(row{
+			Bench: "list", Store: db.kind, InFlight: 1, Value: medianRate(ours), Unit: "pages/s", Raw: medianRate(theirs), Ratio: ratio(ours, theirs),
+			Pairs: len(ours), P50: a.quantile(0.5), P99: a.quantile(0.99), RawP50: b.quantile(0.5), RawP99: b.quantile(0.99), CPU: a.perEvent(a.use.cpu),
+			RawCPU: b.perEvent(b.use.cpu), Note: "page 1000 of " + f.name + "; raw is page 1",
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
