@@ -143,7 +143,7 @@ func (b *batch) settle(ctx context.Context) (applied bool, err error) {
 		if err == nil || journal.CodeOf(err) == journal.CodeFenced {
 			return applied, err
 		}
-		if !sleep(ctx, pause) {
+		if journal.CodeOf(err) == journal.CodeClosed || !sleep(ctx, pause) {
 			return false, journal.Errorf(journal.CodeOutcomeUnknown, "closed before the outcome of a commit was known: %w", err)
 		}
 		pause = min(2*pause, maxPause)
@@ -384,7 +384,11 @@ func (b *batch) collectWakes(changes *store.Changes, r *runBatch, res *journal.R
 func (b *batch) succeed() {
 	for _, r := range b.runs {
 		r.state.Commit()
-		b.c.cache.put(r.key, r.state)
+		if r.state.Ref == 0 { // settled, not answered: the run's number in the store is not known
+			b.c.cache.drop(r.key)
+		} else {
+			b.c.cache.put(r.key, r.state)
+		}
 		for i, t := range r.tickets {
 			b.c.answer(t, r.results[i], r.refusals[i])
 		}

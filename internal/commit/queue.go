@@ -147,11 +147,9 @@ func (q *queue) count() int {
 	return q.waiting
 }
 
-// pick takes from the lines in turns. The lock is held.
+// pick takes from the lines in turns, and removes those that are empty, perhaps because their commands were withdrawn. The lock is
+// held.
 func (q *queue) pick(limit, bytes int) []*Ticket {
-	if q.waiting == 0 {
-		return nil
-	}
 	tickets := make([]*Ticket, 0, min(q.waiting, limit))
 	for len(q.ready) > 0 && len(tickets) < limit && bytes > 0 {
 		l := q.ready[0]

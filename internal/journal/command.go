@@ -48,9 +48,11 @@ type Lease uint8
 
 // What a command can do to the ownership of a run of dialect Engine.
 const (
-	LeaseKeep    Lease = 0 // nothing
-	LeaseClaim   Lease = 1 // take a run that nobody owns and that is due; the caller is Guards.Owner.Incarnation
-	LeaseRelease Lease = 2 // give the run back: it waits, and wakes at the first of its timers
+	LeaseKeep  Lease = 0 // nothing
+	LeaseClaim Lease = 1 // take a run that nobody owns and that is due; the caller is Guards.Owner.Incarnation
+	// LeaseRelease gives the run back: it waits, and wakes at the first of its timers. With Guards.Seq the caller says
+	// that he has seen all that came from outside; without it the run stays due if something came.
+	LeaseRelease Lease = 2
 )
 
 // Read asks for events in the answer, as they are in the same transaction.

@@ -146,7 +146,10 @@ func TestTouches(t *testing.T) {
 		Run: theRun, Lease: LeaseRelease, Guards: Guards{Hook: h2},
 		Events: []Event{
 			about(s1, &StepCompleted{}), keyed("charge", &StepFailed{}), about(h1, &HookReceived{Sender: "x"}), about(h1, &HookReceived{}),
-			about(h1, &HookCreated{Token: "t"}), about(w1, &WaitCreated{}), about(a1, &AttrSet{}), {Data: &AttrSet{}}, {}, ended(),
+			about(h1, &HookCreated{Token: "t"}), about(w1, &WaitCreated{}), about(a1, &AttrSet{}),
+			{Data: &AttrSet{}},
+			{},
+			ended(),
 		},
 	}
 	require.Equal(t, Touch{

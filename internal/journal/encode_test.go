@@ -198,4 +198,3 @@ func FuzzDecodeData(f *testing.F) {
 		require.Equal(t, enc, second)
 	})
 }
-

@@ -23,7 +23,7 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "event_200", EventType(200).String())
 	require.False(t, EventType(0).Known())
 
-	for s := StatusPending; s < statuses; s++ {
+	for s := range Status(statuses) {
 		back, err := ParseStatus(s.String())
 		require.NoError(t, err)
 		require.Equal(t, s, back)

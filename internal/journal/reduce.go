@@ -142,8 +142,8 @@ func (r *reduction) checkGuards() error {
 			if r.cmd.born() {
 				return nil // the event says better what is wrong: the run exists
 			}
-			return Errorf(CodeStaleEpoch, "%s is in epoch %d, not owned by this process in epoch %d",
-				PrefixRun.Format(r.cmd.Run), s.Run.Epoch, g.Owner.Epoch)
+			return Errorf(CodeStaleEpoch, "%s belongs to %s in epoch %d, not to %s in epoch %d",
+				PrefixRun.Format(r.cmd.Run), ownerText(s.Run.Owner), s.Run.Epoch, ownerText(g.Owner.Incarnation), g.Owner.Epoch)
 		}
 	}
 	if g.Seq != 0 && g.Seq != s.Seq {
@@ -158,6 +158,13 @@ func (r *reduction) checkGuards() error {
 		}
 	}
 	return nil
+}
+
+func ownerText(owner ID) string {
+	if owner.IsZero() {
+		return "nobody"
+	}
+	return PrefixIncarnation.Format(owner)
 }
 
 func (r *reduction) noRun() error {

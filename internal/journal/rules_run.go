@@ -43,6 +43,7 @@ func (r *reduction) create(d *RunCreated) (verdict, error) {
 	if err := checkAttributes(nil, changes, d.AllowReserved); err != nil {
 		return 0, err
 	}
+	d.AllowReserved = false // as a reader of the journal will find it
 	if d.StartKey != "" {
 		return r.startKey(d)
 	}
@@ -152,13 +153,15 @@ func (r *reduction) annotated(e *Event, _ *Outcome) (verdict, error) {
 }
 
 func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {
-	d := e.Data.(*AttrSet)
+	d := *e.Data.(*AttrSet)
+	e.Data = &d
 	if len(d.Changes) == 0 {
 		return 0, Errorf(CodeMalformed, "attr_set without changes")
 	}
 	if err := checkAttributes(r.s.Run.Attributes, d.Changes, d.AllowReserved); err != nil {
 		return 0, err
 	}
+	d.AllowReserved = false
 	size := 0
 	for _, c := range d.Changes {
 		size += len(c.Key) + len(c.Value)

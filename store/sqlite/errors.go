@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
@@ -51,19 +52,23 @@ func classify(op string, err error) error {
 // isConstraint reports whether a unique key refused a row.
 func isConstraint(err error) bool { return primary(err) == lib.SQLITE_CONSTRAINT }
 
-// retryBusy repeats what another process's lock kept from happening, until it happens or ctx ends. SQLite has
-// waited already, for as long as busy_timeout says, so there is no pause here.
+// retryBusy repeats what another connection's lock kept from happening, until it happens or ctx ends. SQLite could wait by
+// itself (busy_timeout), but would block a thread, know nothing of ctx, and sleep in real time inside a simulation.
 func retryBusy(ctx context.Context, do func() error) error {
+	pause := 500 * time.Microsecond
 	for {
 		err := do()
-		switch primary(err) {
-		case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		default:
+		if code := primary(err); code != lib.SQLITE_BUSY && code != lib.SQLITE_LOCKED {
 			return err
 		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+		pause = min(2*pause, 20*time.Millisecond)
 	}
 }
 

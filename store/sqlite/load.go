@@ -30,7 +30,7 @@ func (t *tx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded, erro
 
 const (
 	// runColumns are those that scanRun reads.
-	runColumns = `r.no, r.id, r.workflow, r.dialect, r.status, r.spec, r.created_at, r.started_at, r.completed_at, r.end_seq,
+	runColumns = `r.no, r.id, (select name from cairn_workflows w where w.no = r.workflow), r.dialect, r.status, r.spec, r.created_at, r.started_at, r.completed_at, r.end_seq,
 		r.cancelled_at, r.parked_at, r.owner, r.epoch, r.wake_at, r.parent, r.start_key, r.start_digest, r.extra`
 	runColumnCount = 19
 
@@ -41,17 +41,13 @@ const (
 	selectReceipt    = `select sender, hook, digest, seq from cairn_receipts where run = ? and sender = ?`
 )
 
-// scanRun reads the columns of runColumns. The workflow's name is looked up.
-func scanRun(row []driver.Value, workflow func(no int64) (string, error)) (run *journal.Run, ref int64, err error) {
+// scanRun reads the columns of runColumns.
+func scanRun(row []driver.Value) (run *journal.Run, ref int64, err error) {
 	run = &journal.Run{
-		ID: asID(row[1]), Dialect: journal.Dialect(asInt(row[3])), Status: journal.Status(asInt(row[4])), Spec: int(asInt(row[5])),
+		ID: asID(row[1]), Workflow: asText(row[2]), Dialect: journal.Dialect(asInt(row[3])), Status: journal.Status(asInt(row[4])), Spec: int(asInt(row[5])),
 		CreatedAt: asTime(row[6]), StartedAt: asTime(row[7]), CompletedAt: asTime(row[8]), EndSeq: asInt(row[9]),
 		CancelledAt: asTime(row[10]), ParkedAt: asTime(row[11]), Owner: asID(row[12]), Epoch: asInt(row[13]), WakeAt: asTime(row[14]),
 		Parent: asID(row[15]), StartKey: asText(row[16]), StartDigest: asBytes(row[17]),
-	}
-	run.Workflow, err = workflow(asInt(row[2]))
-	if err != nil {
-		return nil, 0, err
 	}
 	return run, asInt(row[0]), store.DecodeRunExtra(asBytes(row[18]), run)
 }
@@ -63,7 +59,7 @@ func (t *tx) loadRun(want *store.LoadRun, out *store.LoadedRun) error {
 		return err
 	}
 	err = t.w.raw.query(func(row []driver.Value) error {
-		run, ref, err := scanRun(row, t.workflowName)
+		run, ref, err := scanRun(row)
 		if err != nil {
 			return err
 		}
@@ -273,16 +269,4 @@ func (t *tx) findWorkflow(namespace, workflow string) (no int64, ok bool, err er
 		return 0, false, err
 	}
 	return t.workflowNo(ns, workflow, false)
-}
-
-func (t *tx) workflowName(no int64) (name string, err error) {
-	if name, ok := t.w.store.names.workflowName(no); ok {
-		return name, nil
-	}
-	err = t.w.raw.query(func(row []driver.Value) error {
-		name = asText(row[0])
-		t.w.store.names.learn(nil, map[workflowName]int64{{asInt(row[1]), name}: no})
-		return nil
-	}, `select name, ns from cairn_workflows where no = ?`, no)
-	return name, err
 }

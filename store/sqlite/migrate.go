@@ -29,7 +29,7 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	if s.cfg.ReadOnly {
-		return journal.Errorf(journal.CodeReadOnly, "%s has schema version %d; it needs %d, and was opened for reading only", s.path, version, len(all))
+		return migration.ReadOnly(s.path, version, len(all))
 	}
 	db, err := s.connect(1)
 	if err != nil {

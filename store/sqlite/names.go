@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 )
@@ -12,7 +13,6 @@ type names struct {
 	mu         sync.RWMutex
 	namespaces map[string]int64
 	workflows  map[workflowName]int64
-	workflowOf map[int64]string
 }
 
 type workflowName struct {
@@ -34,27 +34,27 @@ func (n *names) workflow(ns int64, name string) (int64, bool) {
 	return no, ok
 }
 
-func (n *names) workflowName(no int64) (string, bool) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	name, ok := n.workflowOf[no]
-	return name, ok
-}
-
 // learn takes over names that are committed.
 func (n *names) learn(namespaces map[string]int64, workflows map[workflowName]int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.namespaces == nil {
-		n.namespaces, n.workflows, n.workflowOf = map[string]int64{}, map[workflowName]int64{}, map[int64]string{}
+		n.namespaces, n.workflows = map[string]int64{}, map[workflowName]int64{}
 	}
 	for name, no := range namespaces {
 		n.namespaces[name] = no
 	}
 	for w, no := range workflows {
 		n.workflows[w] = no
-		n.workflowOf[no] = w.name
 	}
+}
+
+// Namespaces implements [store.Reader].
+func (s *Store) Namespaces(ctx context.Context) ([]string, error) {
+	var all []string
+	err := s.each(ctx, s.db(), 1, func(row []driver.Value) error { all = append(all, asText(row[0])); return nil },
+		`select name from cairn_namespaces order by name`)
+	return all, err
 }
 
 // namespaceNo finds the number of a namespace for a reader; it has none before its first run.

@@ -14,8 +14,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"modernc.org/sqlite"
@@ -44,8 +44,6 @@ type Store struct {
 	readers atomic.Pointer[sql.DB]
 	closed  atomic.Bool
 
-	mu      sync.Mutex
-	writers map[*Writer]struct{}
 	// anchor keeps a database in memory alive, and is its only connection for reading.
 	anchor *sql.DB
 }
@@ -97,7 +95,7 @@ func Memory(ctx context.Context, cfg *Config) (*Store, error) {
 }
 
 func newStore(cfg *Config) *Store {
-	s := &Store{writers: map[*Writer]struct{}{}, hub: newHub()}
+	s := &Store{hub: newHub()}
 	if cfg != nil {
 		s.cfg = *cfg
 	}
@@ -113,13 +111,13 @@ func newStore(cfg *Config) *Store {
 // dsn adds to a file's URL what every connection needs.
 func dsn(u *url.URL, readOnly bool) string {
 	q := u.Query()
-	q.Add("_pragma", "busy_timeout(1000)")
+	q.Add("_pragma", "busy_timeout(0)") // see retryBusy
+	q.Add("_pragma", "synchronous(full)")
 	if readOnly {
 		q.Set("mode", "ro")
 		q.Add("_pragma", "query_only(1)")
 	} else {
 		q.Add("_pragma", "journal_mode(wal)")
-		q.Add("_pragma", "synchronous(full)")
 		q.Add("_pragma", "wal_autocheckpoint(4000)")
 	}
 	q.Add("_pragma", "cache_size(-65536)")
@@ -165,19 +163,10 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
-// Close ends all use of the database.
+// Close ends all use of the database. Writers are closed by whoever opened them; until then they refuse to write.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
-	}
-	s.mu.Lock()
-	writers := make([]*Writer, 0, len(s.writers))
-	for w := range s.writers {
-		writers = append(writers, w)
-	}
-	s.mu.Unlock()
-	for _, w := range writers {
-		_ = w.Close()
 	}
 	var err error
 	if db := s.readers.Load(); db != nil {
@@ -198,11 +187,26 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	if s.path == "" {
 		info.Location = ":memory:"
 	}
+	var mode string
+	var synchronous int
 	err := s.db().QueryRowContext(ctx, `
 		select sqlite_version(), (select version from cairn_schema),
-		       (select page_count from pragma_page_count) * (select page_size from pragma_page_size)`).
-		Scan(&info.Version, &info.SchemaVersion, &info.SizeBytes)
+		       (select page_count from pragma_page_count) * (select page_size from pragma_page_size),
+		       (select journal_mode from pragma_journal_mode), (select synchronous from pragma_synchronous)`).
+		Scan(&info.Version, &info.SchemaVersion, &info.SizeBytes, &mode, &synchronous)
+	info.Durability = fmt.Sprintf("journal_mode=%s synchronous=%s", mode, synchronousName(synchronous))
+	info.Durable = s.path != "" && mode == "wal" && synchronous >= synchronousFull
 	return info, classify("info", err)
+}
+
+// synchronousFull is the setting under which a commit waits for the disk.
+const synchronousFull = 2
+
+func synchronousName(n int) string {
+	if names := []string{"off", "normal", "full", "extra"}; n >= 0 && n < len(names) {
+		return names[n]
+	}
+	return strconv.Itoa(n)
 }
 
 // Notifier tells the parts of this process of each other's commits. Other processes are not told: they look.

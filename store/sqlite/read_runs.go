@@ -192,9 +192,8 @@ func (s *Store) runs(ctx context.Context, r store.Resolve, where string, args ..
 		(select json_group_object(key, value) from cairn_attributes a where a.run = r.no)
 		from cairn_runs r left join cairn_events z on z.run = r.no and z.seq = r.end_seq ` + where
 	var runs []*journal.Run
-	name := func(no int64) (string, error) { return s.workflowName(ctx, no) }
 	err := s.each(ctx, s.db(), runColumnCount+6, func(row []driver.Value) error {
-		run, _, err := scanRun(row, name)
+		run, _, err := scanRun(row)
 		if err != nil {
 			return err
 		}
@@ -213,20 +212,6 @@ func (s *Store) runs(ctx context.Context, r store.Resolve, where string, args ..
 	return runs, err
 }
 
-func (s *Store) workflowName(ctx context.Context, no int64) (string, error) {
-	if name, ok := s.names.workflowName(no); ok {
-		return name, nil
-	}
-	var name string
-	var ns int64
-	err := s.db().QueryRowContext(ctx, `select name, ns from cairn_workflows where no = ?`, no).Scan(&name, &ns)
-	if err != nil {
-		return "", classify("read the workflow", err)
-	}
-	s.names.learn(nil, map[workflowName]int64{{ns, name}: no})
-	return name, nil
-}
-
 // Journal implements [store.Reader].
 func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
 	ns, ok, err := s.namespaceNo(ctx, namespace)
@@ -243,7 +228,7 @@ func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, af
 	defer func() { _ = tx.Rollback() }()
 	var j store.Journal
 	err = s.each(ctx, tx, runColumnCount+2, func(row []driver.Value) error {
-		run, ref, err := scanRun(row, func(no int64) (string, error) { return s.workflowName(ctx, no) })
+		run, ref, err := scanRun(row)
 		if err != nil {
 			return err
 		}

@@ -41,21 +41,24 @@ func (s *Store) Step(ctx context.Context, namespace string, run, id journal.ID, 
 		return steps[0], nil
 	}
 	// An inline step has no row; its id follows from its key, so the outcomes of the run are gone through.
-	var found *journal.Step
+	var seq int64
 	err = s.each(ctx, s.db(), 2, func(row []driver.Value) error {
-		if found == nil && journal.DeriveID(run, journal.PrefixStep, asText(row[1])) == id {
-			steps, err := s.inlineSteps(ctx, r, run, ref, `= ?`, ``, asInt(row[0]))
-			if err == nil && len(steps) == 1 {
-				found = steps[0]
-			}
-			return err
+		if seq == 0 && journal.DeriveID(run, journal.PrefixStep, asText(row[1])) == id {
+			seq = asInt(row[0])
 		}
 		return nil
 	}, `select seq, key from cairn_events where run = ? and type in (9, 10) and entity is null`, ref)
-	if err == nil && found == nil {
+	if err != nil {
+		return nil, err
+	}
+	steps, err = s.inlineSteps(ctx, r, run, ref, `= ?`, ``, seq)
+	if err == nil && len(steps) == 0 {
 		err = journal.Errorf(journal.CodeStepNotFound, "step %s not found", journal.PrefixStep.Format(id))
 	}
-	return found, err
+	if err != nil {
+		return nil, err
+	}
+	return steps[0], nil
 }
 
 // Steps implements [store.Reader]: steps with rows and inline ones, merged by their first events.

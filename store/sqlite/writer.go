@@ -35,9 +35,6 @@ func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number i
 	if err := w.register(ctx); err != nil {
 		return nil, errorsJoin(err, raw.Close())
 	}
-	s.mu.Lock()
-	s.writers[w] = struct{}{}
-	s.mu.Unlock()
 	return w, nil
 }
 
@@ -99,7 +96,7 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 
 // Begin implements [store.Writer]. The transaction begins with the first Load, or with Commit.
 func (w *Writer) Begin(_ context.Context, now journal.Time) (store.Tx, error) {
-	if w.raw == nil {
+	if w.raw == nil || w.store.closed.Load() {
 		return nil, journal.Errorf(journal.CodeClosed, "the writer was closed")
 	}
 	if w.broken {
@@ -137,6 +134,9 @@ func (w *Writer) reopen(ctx context.Context) error {
 		_ = w.raw.Close()
 		w.raw = nil
 	}
+	if w.store.closed.Load() {
+		return journal.Errorf(journal.CodeClosed, "the store was closed")
+	}
 	if w.store.path != "" { // a database in memory would be gone with its connections
 		readers, err := w.store.connect(w.store.cfg.Readers)
 		if err != nil {
@@ -155,9 +155,6 @@ func (w *Writer) reopen(ctx context.Context) error {
 
 // Close implements [store.Writer].
 func (w *Writer) Close() error {
-	w.store.mu.Lock()
-	delete(w.store.writers, w)
-	w.store.mu.Unlock()
 	if w.raw == nil {
 		return nil
 	}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// check compares what the database holds with what the clients were told.
+func (w *world) check(st store.Store) error {
+	var errs []error
+	found := map[string][]place{}
+	for _, run := range w.runs {
+		j, err := st.Journal(context.Background(), namespace, run, 0)
+		if journal.CodeOf(err) == journal.CodeRunNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := j.State(namespace); err != nil { // contiguous, and begins with run_created
+			errs = append(errs, err)
+		}
+		errs = append(errs, onceOnly(run, j.Events))
+		for i := range j.Events {
+			if mark := markOf(j.Events[i].Data); mark != "" {
+				found[mark] = append(found[mark], place{run, j.Events[i].Seq})
+			}
+		}
+	}
+	for _, c := range w.claims {
+		errs = append(errs, c.check(found[c.mark]))
+	}
+	for _, f := range w.fences {
+		now, err := w.marks(st, f.incarnation)
+		if err != nil {
+			return err
+		}
+		for mark := range now {
+			if !f.marks[mark] {
+				errs = append(errs, fmt.Errorf("%s was written after its process was declared dead", mark))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+type place struct {
+	run journal.ID
+	seq int64
+}
+
+func (c *claim) check(found []place) error {
+	switch {
+	case len(found) > 1:
+		return fmt.Errorf("%s was applied %d times", c.mark, len(found))
+	case c.fate == acknowledged && len(found) == 0:
+		return fmt.Errorf("%s was acknowledged and is not there", c.mark)
+	case c.fate == acknowledged && c.seq != found[0].seq:
+		return fmt.Errorf("%s was acknowledged at %d and is at %d", c.mark, c.seq, found[0].seq)
+	case c.fate == refused && len(found) != 0:
+		return fmt.Errorf("%s was refused and is there", c.mark)
+	case len(found) == 1 && found[0].run != c.run:
+		return fmt.Errorf("%s is in another run", c.mark)
+	}
+	return nil
+}
+
+// onceOnly checks what a journal must never hold twice.
+func onceOnly(run journal.ID, events []journal.Event) error {
+	var errs []error
+	completed, received := map[journal.ID]bool{}, map[journal.ID]bool{}
+	ended := false
+	for i := range events {
+		e := &events[i]
+		switch e.Data.(type) {
+		case *journal.StepCompleted:
+			if completed[e.Entity] {
+				errs = append(errs, fmt.Errorf("%s completed twice", e.CorrelationID()))
+			}
+			completed[e.Entity] = true
+		case *journal.HookCreated, *journal.HookDisposed:
+			delete(received, e.Entity)
+		case *journal.HookReceived:
+			if received[e.Entity] {
+				errs = append(errs, fmt.Errorf("%s was used twice", e.CorrelationID()))
+			}
+			if ended {
+				errs = append(errs, fmt.Errorf("%s received after the end", e.CorrelationID()))
+			}
+			received[e.Entity] = true
+		case *journal.RunCompleted:
+			if ended {
+				errs = append(errs, fmt.Errorf("%s ended twice", journal.PrefixRun.Format(run)))
+			}
+			ended = true
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// marks returns the marks of an incarnation that are in the database.
+func (w *world) marks(st store.Store, incarnation journal.ID) (map[string]bool, error) {
+	w.mu.Lock()
+	var names []claim
+	for _, c := range w.claims {
+		if c.incarnation == incarnation {
+			names = append(names, c)
+		}
+	}
+	w.mu.Unlock()
+	present := map[string]bool{}
+	for _, run := range w.runs {
+		j, err := st.Journal(context.Background(), namespace, run, 0)
+		if journal.CodeOf(err) == journal.CodeRunNotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for i := range j.Events {
+			present[markOf(j.Events[i].Data)] = true
+		}
+	}
+	marks := map[string]bool{}
+	for _, c := range names {
+		if present[c.mark] {
+			marks[c.mark] = true
+		}
+	}
+	return marks, nil
+}
+
+// markOf returns the mark that a client put into an event. A hook that lost its token to another lost the mark too.
+func markOf(d journal.Data) string {
+	switch d := d.(type) {
+	case *journal.RunCreated:
+		return string(d.Input)
+	case *journal.StepCreated:
+		return string(d.Input)
+	case *journal.StepCompleted:
+		return string(d.Result)
+	case *journal.HookCreated:
+		return string(d.Metadata)
+	case *journal.HookReceived:
+		return string(d.Payload)
+	case *journal.WaitCreated:
+		return d.Kind
+	case *journal.RunCompleted:
+		return string(d.Output)
+	case *journal.Annotated:
+		return string(d.Value)
+	default:
+		return ""
+	}
+}

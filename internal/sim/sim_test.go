@@ -1,0 +1,61 @@
+package sim_test
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/sim"
+)
+
+// simulate runs a seed in a bubble of its own.
+func simulate(t *testing.T, seed uint64, opts sim.Options) (trace []byte, err error) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(*testing.T) { trace, err = sim.Run(seed, dir, opts) })
+	return trace, err
+}
+
+// TestOneSeedOneTrace runs one seed many times: the traces must be the same, byte for byte.
+func TestOneSeedOneTrace(t *testing.T) {
+	t.Parallel()
+	first, err := simulate(t, 4711, sim.Options{})
+	require.NoError(t, err)
+	require.NotEmpty(t, first)
+	for range 19 {
+		again, err := simulate(t, 4711, sim.Options{})
+		require.NoError(t, err)
+		if !bytes.Equal(first, again) {
+			require.Equal(t, string(first), string(again))
+		}
+	}
+}
+
+// TestSeeds runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but at least fifty.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	const least = 50
+	seeds, _ := strconv.Atoi(os.Getenv("SEEDS"))
+	seconds, _ := strconv.Atoi(os.Getenv("SIM_SECONDS"))
+	first, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
+	if os.Getenv("SEED") != "" {
+		seeds = max(seeds, 1)
+	}
+	end := time.Now().Add(time.Duration(seconds) * time.Second)
+	n := 0
+	for seeds > 0 && n < seeds || seeds == 0 && (n < least || time.Now().Before(end)) {
+		seed := first + uint64(n)
+		if first == 0 {
+			seed++
+		}
+		_, err := simulate(t, seed, sim.Options{})
+		require.NoError(t, err, "replay with: SEED=%d go test ./internal/sim -run TestSeeds -v", seed)
+		n++
+	}
+	t.Logf("%d seeds", n)
+}
