@@ -59,3 +59,6 @@ func commandBytes(cmd *journal.Command) int {
 	}
 	return n
 }
+
+// Command returns the command that was submitted.
+func (t *Ticket) Command() *journal.Command { return t.cmd }
