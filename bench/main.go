@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	seconds := flags.Int("seconds", 10, "seconds for each cell; at least five pairs of slices are measured")
 	callers := flags.String("callers", "1,16,64,256,1000", "callers at the same time, for append")
 	events := flags.Int("events", 1_000_000, "events to grow to, for growth")
+	profile := flags.String("cpuprofile", "", "write a CPU profile to this file")
 	runs := flags.Int("runs", 1_000_000, "runs to list, for list")
 	flags.Usage = func() { usage(flags) }
 	if err := flags.Parse(args); err != nil {
@@ -81,6 +83,13 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if *profile != "" {
+		stop, err := startProfile(*profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	out := newReport(w, *asJSON)
 	for _, kind := range kinds {
 		if err := runStore(ctx, kind, chosen, o, out); err != nil {
@@ -88,6 +97,21 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		}
 	}
 	return out.flush()
+}
+
+// startProfile profiles this process until the returned function is called.
+func startProfile(path string) (stop func(), err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close()
+	}, nil
 }
 
 func usage(flags *flag.FlagSet) {

@@ -11,6 +11,9 @@ import (
 // Every question names its namespace; what belongs to another one does not exist. A missing thing gives an error with the
 // code that fits (run_not_found, step_not_found, …); a list of a run that does not exist is empty.
 type Reader interface {
+	// Namespaces lists, in the order of their bytes, the namespaces that have ever had a run.
+	Namespaces(ctx context.Context) ([]string, error)
+
 	// Run returns a run.
 	Run(ctx context.Context, namespace string, id journal.ID, r Resolve) (*journal.Run, error)
 	// Runs lists runs by id, which is by time of creation.

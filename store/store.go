@@ -135,6 +135,10 @@ type Info struct {
 	Location      string // without credentials
 	SchemaVersion int
 	SizeBytes     int64
+	// Durability has the settings that decide what a power cut may take, for people to read.
+	Durability string
+	// Durable says that with these settings it takes nothing that was acknowledged.
+	Durable bool
 }
 
 // Notifier carries hints between processes: "something was committed". A hint may be lost or come for nothing; whoever

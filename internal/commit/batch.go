@@ -382,6 +382,7 @@ func (b *batch) collectWakes(changes *store.Changes, r *runBatch, res *journal.R
 
 // succeed remembers the new states and answers the tickets.
 func (b *batch) succeed() {
+	var tickets []*Ticket
 	for _, r := range b.runs {
 		r.state.Commit()
 		if r.state.Ref == 0 { // settled, not answered: the run's number in the store is not known
@@ -390,7 +391,9 @@ func (b *batch) succeed() {
 			b.c.cache.put(r.key, r.state)
 		}
 		for i, t := range r.tickets {
-			b.c.answer(t, r.results[i], r.refusals[i])
+			t.result, t.err = r.results[i], r.refusals[i]
 		}
+		tickets = append(tickets, r.tickets...)
 	}
+	b.c.answer(tickets)
 }

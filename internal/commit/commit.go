@@ -181,15 +181,18 @@ func (c *Committer) refuseAll(err error) {
 // finish answers tickets that were not committed.
 func (c *Committer) finish(tickets []*Ticket, err error) {
 	for _, t := range tickets {
-		c.answer(t, nil, err)
+		t.err = err
 	}
+	c.answer(tickets)
 }
 
-func (c *Committer) answer(t *Ticket, res *journal.Result, err error) {
-	t.result, t.err = res, err
-	c.stats.answered(t, err)
-	close(t.done)
-	c.queue.release()
+// answer tells the callers what their tickets say.
+func (c *Committer) answer(tickets []*Ticket) {
+	c.stats.answered(tickets)
+	for _, t := range tickets {
+		close(t.done)
+		c.queue.release()
+	}
 }
 
 // tick returns the time of the next batch.

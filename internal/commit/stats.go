@@ -73,14 +73,16 @@ func (s *stats) change(f func(*Stats)) {
 	f(&s.s)
 }
 
-func (s *stats) answered(t *Ticket, err error) {
-	took := time.Since(t.submitted).Microseconds()
+func (s *stats) answered(tickets []*Ticket) {
+	now := time.Now()
 	s.change(func(s *Stats) {
-		s.Commands++
-		if err != nil {
-			s.Refused++
+		s.Commands += int64(len(tickets))
+		for _, t := range tickets {
+			if t.err != nil {
+				s.Refused++
+			}
+			s.Latency.add(now.Sub(t.submitted).Microseconds())
 		}
-		s.Latency.add(took)
 	})
 }
 

@@ -75,7 +75,7 @@ const (
 // Message is work for a queue.
 type Message struct {
 	ID        ID
-	Namespace string
+	Namespace string // that of the command, also if it is left out
 	Queue     string
 	Run       ID // zero: about no run
 	// Key collapses messages: while one with the same queue and key is queued, a second one is not added.

@@ -65,10 +65,13 @@ func (r *reduction) run() error {
 	if err := r.lease(); err != nil {
 		return err
 	}
-	r.result.Effects.Messages = r.cmd.Messages
+	r.result.Effects.Messages = slices.Clone(r.cmd.Messages)
+	for i := range r.result.Effects.Messages {
+		r.result.Effects.Messages[i].Namespace = r.cmd.Namespace
+	}
 	if d := r.cmd.Guards.Delivery; !d.Message.IsZero() {
 		r.result.Effects.Done = d.Message
-		r.s.undo = append(r.s.undo, undo{kind: undoDelivery, outside: r.outside, delivery: d})
+		r.s.undo = append(r.s.undo, undo{kind: undoDelivery, outside: &undoOutside{outside: r.outside, delivery: d}})
 		delete(r.outside.Deliveries, d.Message)
 	}
 	return nil
@@ -100,16 +103,19 @@ func (r *reduction) checkCommand() error {
 		}
 	}
 	for i := range c.Messages {
-		if err := checkMessage(&c.Messages[i]); err != nil {
+		if err := checkMessage(c.Namespace, &c.Messages[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkMessage(m *Message) error {
+func checkMessage(namespace string, m *Message) error {
 	if m.ID.IsZero() || m.Queue == "" {
 		return Errorf(CodeMalformed, "a message needs an id and a queue")
+	}
+	if m.Namespace != "" && m.Namespace != namespace {
+		return Errorf(CodeUnsupported, "a message goes into the namespace of its command")
 	}
 	if err := checkText("a message's queue", m.Queue, MaxName); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (r *reduction) holder(token string) (ID, bool) {
 func (r *reduction) setToken(token string, h Holder) {
 	key := TokenKey(r.cmd.Namespace, token)
 	before, existed := r.outside.Tokens[key]
-	r.s.undo = append(r.s.undo, undo{kind: undoToken, outside: r.outside, token: key, holder: before, existed: existed})
+	r.s.undo = append(r.s.undo, undo{kind: undoToken, outside: &undoOutside{outside: r.outside, token: key, holder: before, existed: existed}})
 	r.outside.Tokens[key] = h
 }
 
@@ -53,7 +53,7 @@ func (r *reduction) freeToken(token string) {
 	if !existed {
 		return
 	}
-	r.s.undo = append(r.s.undo, undo{kind: undoToken, outside: r.outside, token: key, holder: before, existed: true})
+	r.s.undo = append(r.s.undo, undo{kind: undoToken, outside: &undoOutside{outside: r.outside, token: key, holder: before, existed: true}})
 	delete(r.outside.Tokens, key)
 }
 

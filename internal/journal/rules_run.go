@@ -77,7 +77,7 @@ func (r *reduction) startKey(d *RunCreated) (verdict, error) {
 	key := StartKey{Namespace: r.cmd.Namespace, Workflow: d.Workflow, Key: d.StartKey}
 	before, taken := r.outside.StartKeys[key]
 	if !taken {
-		r.s.undo = append(r.s.undo, undo{kind: undoStartKey, outside: r.outside, startKey: key})
+		r.s.undo = append(r.s.undo, undo{kind: undoStartKey, outside: &undoOutside{outside: r.outside, startKey: key}})
 		r.outside.StartKeys[key] = Started{Run: r.cmd.Run, Digest: d.StartDigest}
 		return appends, nil
 	}

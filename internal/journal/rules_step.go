@@ -36,7 +36,7 @@ func stepText(e *Event) string {
 }
 
 func (r *reduction) engineStepStarted(e *Event, _ *Outcome) (verdict, error) {
-	if err := checkText("the step's name", e.Data.(*StepStarted).Name, MaxName); err != nil {
+	if err := checkStart(e.Data.(*StepStarted)); err != nil {
 		return 0, err
 	}
 	_, err := r.openStep(e)
@@ -81,10 +81,17 @@ func stepFacts(d Data) (name string, copied bool) {
 	}
 }
 
+func checkStart(d *StepStarted) error {
+	if err := checkText("the step's name", d.Name, MaxName); err != nil {
+		return err
+	}
+	return checkText("the message that owns the step", d.OwnerMessage, MaxKey)
+}
+
 // worldStepStarted is the law for step_started in the World's dialects.
 func (r *reduction) worldStepStarted(e *Event, _ *Outcome) (verdict, error) {
 	d := *e.Data.(*StepStarted)
-	if err := checkText("the step's name", d.Name, MaxName); err != nil {
+	if err := checkStart(&d); err != nil {
 		return 0, err
 	}
 	if d.Lazy {

@@ -164,18 +164,22 @@ func sorted(ids []ID) []ID {
 
 // undo is one change taken back: what kind, of which entity, and what was there before.
 type undo struct {
-	kind     undoKind
-	id       ID
-	seq      int64
-	sender   string
-	run      *Run
-	step     *Step
-	hook     *Hook
-	wait     *Wait
-	existed  bool
+	kind undoKind
+	id   ID
+	seq  int64
+	// Of the next three, the one that the kind needs is set. They are pointers because most records are undoSeq.
+	run     *Run
+	entity  any // *Step, *Hook or *Wait, nil if there was none
+	outside *undoOutside
+}
+
+// undoOutside is a change beyond the run taken back.
+type undoOutside struct {
 	outside  *Outside
+	sender   string
 	token    string
 	holder   Holder
+	existed  bool
 	startKey StartKey
 	delivery Delivery
 }
@@ -219,35 +223,35 @@ func (s *State) takeBack(u *undo) {
 	case undoRun:
 		s.Run = u.run
 	case undoStep:
-		putBack(s.Steps, u.id, u.step)
+		putBack(s.Steps, u.id, u.entity)
 	case undoHook:
-		putBack(s.Hooks, u.id, u.hook)
+		putBack(s.Hooks, u.id, u.entity)
 	case undoWait:
-		putBack(s.Waits, u.id, u.wait)
+		putBack(s.Waits, u.id, u.entity)
 	case undoReceipt:
-		delete(s.Receipts, u.sender)
+		delete(s.Receipts, u.outside.sender)
 	case undoFinished:
 		delete(s.finished, u.id)
 	case undoAttrSet:
 		delete(s.AttrSets, u.id)
 	case undoToken:
-		if u.existed {
-			u.outside.Tokens[u.token] = u.holder
+		if o := u.outside; o.existed {
+			o.outside.Tokens[o.token] = o.holder
 		} else {
-			delete(u.outside.Tokens, u.token)
+			delete(o.outside.Tokens, o.token)
 		}
 	case undoStartKey:
-		delete(u.outside.StartKeys, u.startKey)
+		delete(u.outside.outside.StartKeys, u.outside.startKey)
 	case undoDelivery:
-		u.outside.Deliveries[u.delivery.Message] = u.delivery.Number
+		u.outside.outside.Deliveries[u.outside.delivery.Message] = u.outside.delivery.Number
 	}
 }
 
-func putBack[T any](m map[ID]*T, id ID, old *T) {
-	if old == nil {
-		delete(m, id)
+func putBack[T any](m map[ID]*T, id ID, old any) {
+	if before, ok := old.(*T); ok && before != nil {
+		m[id] = before
 	} else {
-		m[id] = old
+		delete(m, id)
 	}
 }
 
@@ -272,7 +276,7 @@ func (s *State) setStep(step *Step) {
 	if s.Steps == nil {
 		s.Steps = map[ID]*Step{}
 	}
-	s.undo = append(s.undo, undo{kind: undoStep, id: step.ID, step: s.Steps[step.ID]})
+	s.undo = append(s.undo, undo{kind: undoStep, id: step.ID, entity: s.Steps[step.ID]})
 	s.Steps[step.ID] = step
 	s.dirty.steps = append(s.dirty.steps, step.ID)
 }
@@ -289,13 +293,13 @@ func (s *State) setHook(hook *Hook) {
 	if s.Hooks == nil {
 		s.Hooks = map[ID]*Hook{}
 	}
-	s.undo = append(s.undo, undo{kind: undoHook, id: hook.ID, hook: s.Hooks[hook.ID]})
+	s.undo = append(s.undo, undo{kind: undoHook, id: hook.ID, entity: s.Hooks[hook.ID]})
 	s.Hooks[hook.ID] = hook
 	s.dirty.hooks = append(s.dirty.hooks, hook.ID)
 }
 
 func (s *State) dropHook(id ID) {
-	s.undo = append(s.undo, undo{kind: undoHook, id: id, hook: s.Hooks[id]})
+	s.undo = append(s.undo, undo{kind: undoHook, id: id, entity: s.Hooks[id]})
 	delete(s.Hooks, id)
 	s.dirty.hooks = append(s.dirty.hooks, id)
 }
@@ -304,13 +308,13 @@ func (s *State) setWait(wait *Wait) {
 	if s.Waits == nil {
 		s.Waits = map[ID]*Wait{}
 	}
-	s.undo = append(s.undo, undo{kind: undoWait, id: wait.ID, wait: s.Waits[wait.ID]})
+	s.undo = append(s.undo, undo{kind: undoWait, id: wait.ID, entity: s.Waits[wait.ID]})
 	s.Waits[wait.ID] = wait
 	s.dirty.waits = append(s.dirty.waits, wait.ID)
 }
 
 func (s *State) dropWait(id ID) {
-	s.undo = append(s.undo, undo{kind: undoWait, id: id, wait: s.Waits[id]})
+	s.undo = append(s.undo, undo{kind: undoWait, id: id, entity: s.Waits[id]})
 	delete(s.Waits, id)
 	s.dirty.waits = append(s.dirty.waits, id)
 }
@@ -319,7 +323,7 @@ func (s *State) setReceipt(r *Receipt) {
 	if s.Receipts == nil {
 		s.Receipts = map[string]*Receipt{}
 	}
-	s.undo = append(s.undo, undo{kind: undoReceipt, sender: r.Sender})
+	s.undo = append(s.undo, undo{kind: undoReceipt, outside: &undoOutside{sender: r.Sender}})
 	s.Receipts[r.Sender] = r
 	s.dirty.receipts = append(s.dirty.receipts, r.Sender)
 }

@@ -133,8 +133,8 @@ const (
 
 // CheckNamespace refuses a namespace that cannot be stored.
 func CheckNamespace(ns string) error {
-	if ns == "" || len(ns) > MaxNamespace || strings.ContainsAny(ns, "\x00\n") {
-		return Errorf(CodeMalformed, "bad namespace %.64q: want 1 to %d bytes without NUL or line break", ns, MaxNamespace)
+	if ns == "" || len(ns) > MaxNamespace || strings.ContainsAny(ns, "\n") || !storable(ns) {
+		return Errorf(CodeMalformed, "bad namespace %.64q: want 1 to %d bytes of UTF-8 without NUL or line break", ns, MaxNamespace)
 	}
 	return nil
 }

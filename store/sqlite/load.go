@@ -37,7 +37,7 @@ const (
 	selectRun        = `select ` + runColumns + `, (select max(seq) from cairn_events e where e.run = r.no) from cairn_runs r where r.ns = ? and r.id = ?`
 	selectAttributes = `select key, value from cairn_attributes where run = ?`
 	selectLog        = `select ` + eventColumns + ` from cairn_events where run = ? and seq > ? order by seq`
-	selectAttrSet    = `select 1 from cairn_events where entity = ? and run = ? limit 1`
+	selectAttrSet    = `select data from cairn_events where entity = ? and run = ? and type = 17`
 	selectReceipt    = `select sender, hook, digest, seq from cairn_receipts where run = ? and sender = ?`
 )
 
@@ -125,7 +125,11 @@ func (t *tx) loadTouched(touch *journal.Touch, s *journal.State) error {
 		}
 	}
 	for _, id := range touch.AttrSets {
-		err := raw.query(func([]driver.Value) error {
+		err := raw.query(func(row []driver.Value) error {
+			data, err := journal.DecodeData(journal.EventAttrSet, journal.Encoded{Data: asBytes(row[0])})
+			if d, ok := data.(*journal.AttrSet); !ok || !d.Step.IsZero() {
+				return err // a step's change is not recorded once only
+			}
 			if s.AttrSets == nil {
 				s.AttrSets = map[journal.ID]struct{}{}
 			}

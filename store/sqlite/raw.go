@@ -30,6 +30,9 @@ type rawStmt struct {
 
 // openRaw opens a connection for writing.
 func (s *Store) openRaw(ctx context.Context) (*rawConn, error) {
+	if s.closed.Load() {
+		return nil, journal.Errorf(journal.CodeClosed, "the store was closed")
+	}
 	db, err := s.connect(1)
 	if err != nil {
 		return nil, err

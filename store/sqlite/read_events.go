@@ -116,6 +116,9 @@ func (s *Store) Events(ctx context.Context, namespace string, f store.EventFilte
 		events = append(events, store.RunEvent{Run: f.Run, Dialect: dialect, Event: e})
 		return err
 	}, `select `+resolvedEvent(f.Resolve)+` from cairn_events e where `+where+` and e.seq `+compare+` ? order by e.seq `+order+` limit ?`, args...)
+	if err == nil && len(events) == 0 && p.Cursor == "" && !f.Entity.IsZero() {
+		events, _, err = s.inlineEvent(ctx, f, `r.no = ?`, ref)
+	}
 	if err != nil {
 		return none, err
 	}
@@ -147,6 +150,11 @@ func (s *Store) eventsOfEntity(ctx context.Context, namespace string, f store.Ev
 	}, `select `+resolvedEvent(f.Resolve)+`, r.id, r.dialect, r.no from cairn_events e join cairn_runs r on r.no = e.run
 		where e.entity = ? and (e.run, e.seq) `+compare+` (?, ?) and r.ns = ? order by e.run `+order+`, e.seq `+order+` limit ?`,
 		f.Entity[:], bounds(p, run), bounds(p, seq), ns, limit+1)
+	if err == nil && len(events) == 0 && p.Cursor == "" {
+		// The id of an inline step begins with the time of its run: few runs come into question.
+		low, high := firstID(f.Entity.Time()), firstID(f.Entity.Time()+1)
+		events, refs, err = s.inlineEvent(ctx, f, `r.ns = ? and r.id >= ? and r.id < ?`, ns, low[:], high[:])
+	}
 	if err != nil {
 		return none, err
 	}
@@ -155,4 +163,38 @@ func (s *Store) eventsOfEntity(ctx context.Context, namespace string, f store.Ev
 		list.Cursor = store.NumberCursor(store.CursorEntity, refs[n-1], list.Data[n-1].Seq)
 	}
 	return list, nil
+}
+
+// inlineEvent finds the outcome of an inline step by the step's id, in runs of dialect Engine. It also returns the number of the run.
+func (s *Store) inlineEvent(ctx context.Context, f store.EventFilter, runs string, args ...any) ([]store.RunEvent, []int64, error) {
+	type candidate struct {
+		id  journal.ID
+		ref int64
+	}
+	var candidates []candidate
+	err := s.each(ctx, s.db(), 2, func(row []driver.Value) error {
+		candidates = append(candidates, candidate{asID(row[0]), asInt(row[1])})
+		return nil
+	}, `select r.id, r.no from cairn_runs r where `+runs+` and r.dialect = 0`, args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, run := range candidates {
+		seq, err := s.inlineSeq(ctx, run.id, run.ref, f.Entity)
+		if err != nil {
+			return nil, nil, err
+		}
+		if seq == 0 {
+			continue
+		}
+		var events []store.RunEvent
+		err = s.each(ctx, s.db(), eventColumnCount, func(row []driver.Value) error {
+			e, err := scanEvent(row)
+			withEntity(run.id, &e)
+			events = append(events, store.RunEvent{Run: run.id, Dialect: journal.Engine, Event: e})
+			return err
+		}, `select `+resolvedEvent(f.Resolve)+` from cairn_events e where e.run = ? and e.seq = ?`, run.ref, seq)
+		return events, []int64{run.ref}, err
+	}
+	return nil, nil, nil
 }

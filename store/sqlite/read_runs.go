@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -106,7 +107,7 @@ func statusParts(statuses []journal.Status) []string {
 	}
 	var parts []string
 	for _, st := range slices.Compact(slices.Sorted(slices.Values(statuses))) {
-		parts = append(parts, ` and r.status = `+string('0'+rune(st))+` and r.status <> 2`)
+		parts = append(parts, ` and r.status = `+strconv.Itoa(int(st))+` and r.status <> 2`)
 	}
 	return parts
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 
@@ -33,25 +34,18 @@ func (s *Store) Step(ctx context.Context, namespace string, run, id journal.ID, 
 	if !ok {
 		return nil, store.RunNotFound(run)
 	}
-	steps, err := s.stepRows(ctx, r, ref, ` and s.id = ?`, id[:])
+	steps, err := s.stepRows(ctx, s.db(), r, ref, ` and s.id = ?`, id[:])
 	if err != nil {
 		return nil, err
 	}
 	if len(steps) == 1 {
 		return steps[0], nil
 	}
-	// An inline step has no row; its id follows from its key, so the outcomes of the run are gone through.
-	var seq int64
-	err = s.each(ctx, s.db(), 2, func(row []driver.Value) error {
-		if seq == 0 && journal.DeriveID(run, journal.PrefixStep, asText(row[1])) == id {
-			seq = asInt(row[0])
-		}
-		return nil
-	}, `select seq, key from cairn_events where run = ? and type in (9, 10) and entity is null`, ref)
+	seq, err := s.inlineSeq(ctx, run, ref, id)
 	if err != nil {
 		return nil, err
 	}
-	steps, err = s.inlineSteps(ctx, r, run, ref, `= ?`, ``, seq)
+	steps, err = s.inlineSteps(ctx, s.db(), r, run, ref, `= ?`, ``, seq)
 	if err == nil && len(steps) == 0 {
 		err = journal.Errorf(journal.CodeStepNotFound, "step %s not found", journal.PrefixStep.Format(id))
 	}
@@ -59,6 +53,18 @@ func (s *Store) Step(ctx context.Context, namespace string, run, id journal.ID, 
 		return nil, err
 	}
 	return steps[0], nil
+}
+
+// inlineSeq finds the outcome of an inline step, 0 if there is none. The step has no row, and its id follows from its key,
+// so the outcomes of the run are gone through.
+func (s *Store) inlineSeq(ctx context.Context, run journal.ID, ref int64, id journal.ID) (seq int64, err error) {
+	err = s.each(ctx, s.db(), 2, func(row []driver.Value) error {
+		if seq == 0 && journal.DeriveID(run, journal.PrefixStep, asText(row[1])) == id {
+			seq = asInt(row[0])
+		}
+		return nil
+	}, `select seq, key from cairn_events where run = ? and type in (9, 10) and entity is null`, ref)
+	return seq, err
 }
 
 // Steps implements [store.Reader]: steps with rows and inline ones, merged by their first events.
@@ -77,13 +83,18 @@ func (s *Store) Steps(ctx context.Context, namespace string, run journal.ID, r s
 		return none, err
 	}
 	compare, order := direction(p)
+	tx, err := s.db().BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one moment: the cursor passes over nothing
+	if err != nil {
+		return none, classify("read", err)
+	}
+	defer func() { _ = tx.Rollback() }()
 	tail := fmt.Sprintf(` order by 11 %s limit %d`, order, limit+1)
-	rows, err := s.stepRows(ctx, r, ref, ` and s.first_seq `+compare+` ?`+tail, bounds(p, seq))
+	rows, err := s.stepRows(ctx, tx, r, ref, ` and s.first_seq `+compare+` ?`+tail, bounds(p, seq))
 	if err != nil {
 		return none, err
 	}
 	tail = fmt.Sprintf(` order by e.seq %s limit %d`, order, limit+1)
-	inline, err := s.inlineSteps(ctx, r, run, ref, compare+` ?`, tail, bounds(p, seq))
+	inline, err := s.inlineSteps(ctx, tx, r, run, ref, compare+` ?`, tail, bounds(p, seq))
 	if err != nil {
 		return none, err
 	}
@@ -107,13 +118,13 @@ func merge[T any](a, b []T, less func(a, b T) bool) []T {
 }
 
 // stepRows reads steps that have rows, with what the events say about them.
-func (s *Store) stepRows(ctx context.Context, r store.Resolve, ref int64, where string, args ...any) ([]*journal.Step, error) {
+func (s *Store) stepRows(ctx context.Context, q querier, r store.Resolve, ref int64, where string, args ...any) ([]*journal.Step, error) {
 	query := `select s.id, s.key, s.name, s.status, s.attempt, s.created_at, s.started_at, s.completed_at, s.updated_at, s.retry_after, s.first_seq,
 		s.input_seq, s.last_seq, s.owner_message, i.type, ` + payloadColumn(`i.input`, r) + `, l.type, l.data, ` + payloadColumn(`l.output`, r) + `
 		from cairn_steps s left join cairn_events i on i.run = s.run and i.seq = s.input_seq
 		left join cairn_events l on l.run = s.run and l.seq = s.last_seq where s.run = ?` + where
 	var steps []*journal.Step
-	err := s.each(ctx, s.db(), stepColumnCount+5, func(row []driver.Value) error {
+	err := s.each(ctx, q, stepColumnCount+5, func(row []driver.Value) error {
 		step := scanStep(row)
 		var input, last journal.Data
 		if t := journal.EventType(asInt(row[stepColumnCount])); t.Known() {
@@ -138,9 +149,9 @@ func (s *Store) stepRows(ctx context.Context, r store.Resolve, ref int64, where 
 }
 
 // inlineSteps reads steps from their outcomes.
-func (s *Store) inlineSteps(ctx context.Context, r store.Resolve, run journal.ID, ref int64, seq, tail string, args ...any) ([]*journal.Step, error) {
+func (s *Store) inlineSteps(ctx context.Context, q querier, r store.Resolve, run journal.ID, ref int64, seq, tail string, args ...any) ([]*journal.Step, error) {
 	var steps []*journal.Step
-	err := s.each(ctx, s.db(), eventColumnCount, func(row []driver.Value) error {
+	err := s.each(ctx, q, eventColumnCount, func(row []driver.Value) error {
 		e, err := scanEvent(row)
 		if err == nil {
 			steps = append(steps, journal.InlineStep(run, &e))

@@ -19,7 +19,8 @@ type Writer struct {
 	number      int64
 	batch       int64 // the last batch that was begun and not taken back
 	raw         *rawConn
-	broken      bool // the connection may not be used any more: its last commit failed
+	args        []driver.Value // reused from batch to batch
+	broken      bool           // the connection may not be used any more: its last commit failed
 }
 
 // OpenWriter implements [store.Store].
@@ -76,22 +77,17 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 		return err
 	}
 	defer func() { _ = raw.Close() }()
-	// The extra row refuses writers that this incarnation opens later.
-	err = retryBusy(ctx, func() error {
-		tx, err := raw.conn.BeginTx(ctx, nil)
+	// The extra row comes first: it refuses writers that this incarnation opens from now on.
+	for _, statement := range []string{
+		`insert into cairn_writers (incarnation, number, fenced) values (?, -1, 1) on conflict do nothing`,
+		`update cairn_writers set fenced = 1 where incarnation = ?`,
+	} {
+		err := retryBusy(ctx, func() error { _, err := raw.conn.ExecContext(ctx, statement, incarnation[:]); return err })
 		if err != nil {
-			return err
+			return classify("fence", err)
 		}
-		defer func() { _ = tx.Rollback() }()
-		if _, err := tx.ExecContext(ctx, `insert into cairn_writers (incarnation, number, fenced) values (?, -1, 1) on conflict do nothing`, incarnation[:]); err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `update cairn_writers set fenced = 1 where incarnation = ?`, incarnation[:]); err != nil {
-			return err
-		}
-		return tx.Commit()
-	})
-	return classify("fence", err)
+	}
+	return nil
 }
 
 // Begin implements [store.Writer]. The transaction begins with the first Load, or with Commit.
@@ -176,11 +172,11 @@ type tx struct {
 
 // begin opens the transaction and takes the writer's row.
 func (t *tx) begin(ctx context.Context) error {
-	if t.begun {
-		return nil
-	}
 	if t.done {
 		return sql.ErrTxDone
+	}
+	if t.begun {
+		return nil
 	}
 	raw := t.w.raw
 	if raw == nil {
@@ -228,10 +224,15 @@ func (t *tx) Rollback() {
 	}
 }
 
-// commit makes the batch durable.
-func (t *tx) commit() error {
+// commit makes the batch durable. In memory it waits for readers; while it does, nothing has happened yet.
+func (t *tx) commit(ctx context.Context) error {
+	end := func() error { _, err := t.w.raw.exec(`commit`); return err }
+	err := t.w.raw.do(func() error { return retryBusy(ctx, end) })
+	if err != nil && primary(err) == 0 {
+		t.Rollback()
+		return classify("commit", err)
+	}
 	t.done = true
-	err := t.w.raw.do(func() error { _, err := t.w.raw.exec(`commit`); return err })
 	if err != nil {
 		t.w.broken = true
 		t.w.store.cfg.Logger.Error("commit failed; the file is opened again", "error", err)

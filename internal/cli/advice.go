@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// advice says what to do about an error: every error ends with a next step.
+func advice(err error) string {
+	e, ok := errors.AsType[*journal.Error](err)
+	if !ok {
+		return "try again; if it stays, report it with the output of: cairn version"
+	}
+	switch e.Code {
+	case journal.CodeMalformed:
+		return "correct the value, or leave it out to use the default"
+	case journal.CodeUnreachable:
+		if strings.HasPrefix(e.Message, "postgres:") {
+			return "check that the server runs, and that address, user, password and database are right; psql takes the same URL"
+		}
+		return "check that the path is right and that you may read the file; SQLite must also be able to make files beside it"
+	case journal.CodeSchemaForeign:
+		return "check that this is the right database; name another one with --store"
+	case journal.CodeSchemaTooNew:
+		return "upgrade cairn: a newer version has written this database"
+	case journal.CodeReadOnly:
+		return "start your program once: it brings the database up to date"
+	case journal.CodeDiskFull:
+		return "make room on the disk of the database"
+	case journal.CodeCorrupt:
+		return "stop what writes to this database, keep a copy of it, and restore a backup; please report it"
+	default:
+		return "docs/errors.md explains each code; report what looks like a bug with the output of: cairn version"
+	}
+}

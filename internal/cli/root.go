@@ -1,0 +1,66 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cairn-workflow/cairn/internal/version"
+)
+
+// The store that commands use unless told otherwise, and where they are told.
+const (
+	defaultStore  = "sqlite:cairn.db"
+	storeVariable = "CAIRN_STORE"
+)
+
+func newRoot(s *System) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cairn",
+		Short: "Durable workflows: every step is written down, and a crash loses nothing",
+		Long: text(`
+			Cairn runs durable workflows. Everything that happens to a run is written to its journal in a database, SQLite or
+			PostgreSQL, so that a crash loses nothing: the run goes on where it was.
+
+			New here? "cairn doctor" looks at this program and its database, changes nothing, and tells what it finds.`) +
+			"\n\n" + exitCodes,
+		Example: text(`
+			  cairn version
+			  cairn doctor
+			  cairn doctor --store postgres://localhost/app`),
+		Version:       version.Get().String(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("cairn {{.Version}}\n")
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.AddCommand(newDoctor(s), newVersion(s))
+	return root
+}
+
+// onStart notes that the command line was understood.
+func onStart(understood *bool) func(*cobra.Command, []string) {
+	return func(*cobra.Command, []string) { *understood = true }
+}
+
+// storeFlag adds --store. Its default is not shown by the flag itself: the variable may hold a password.
+func storeFlag(command *cobra.Command, into *string) {
+	command.Flags().StringVar(into, "store", "", "`URL` or path of the database (default $"+storeVariable+", else "+defaultStore+")")
+}
+
+// storeURL returns the store that the command line, the environment or else the default names.
+func storeURL(flag string, s *System) string {
+	if flag != "" {
+		return flag
+	}
+	if set := s.Getenv(storeVariable); set != "" {
+		return set
+	}
+	return defaultStore
+}
+
+// text takes the indentation of the source away.
+func text(block string) string {
+	return strings.ReplaceAll(strings.TrimPrefix(block, "\n"), "\t", "")
+}
