@@ -39,26 +39,18 @@ type runBatch struct {
 	busy     bool         // another transaction holds the run
 	// unreadable is why this program must leave the run to another: it holds events that only a newer one knows
 	unreadable error
-	before     []journal.Event
-	events     []journal.Event
-	results    []*journal.Result
-	refusals   []error
+	before     []journal.Event // read before the batch
+	events     []journal.Event // written by it
 }
 
-func newBatch(c *Committer, tickets []*Ticket) *batch {
-	b := &batch{c: c}
-	index := make(map[store.RunKey]*runBatch, len(tickets))
-	for _, t := range tickets {
-		key := t.key()
-		r := index[key]
-		if r == nil {
-			r = &runBatch{key: key}
-			index[key] = r
-			b.runs = append(b.runs, r)
-		}
-		r.tickets = append(r.tickets, t)
+func newBatch(c *Committer, groups []group) *batch {
+	slices.SortFunc(groups, func(x, y group) int { return compareKeys(x.key, y.key) })
+	runs := make([]runBatch, len(groups))
+	b := &batch{c: c, runs: make([]*runBatch, len(groups))}
+	for i, g := range groups {
+		runs[i].key, runs[i].tickets = g.key, g.tickets
+		b.runs[i] = &runs[i]
 	}
-	slices.SortFunc(b.runs, func(x, y *runBatch) int { return compareKeys(x.key, y.key) })
 	return b
 }
 
@@ -206,7 +198,7 @@ func (b *batch) attempt(ctx context.Context) error {
 // guess gives each run the state that is remembered of it.
 func (b *batch) guess() {
 	for _, r := range b.runs {
-		r.results, r.refusals, r.events, r.before = nil, nil, nil, nil
+		r.events, r.before = nil, nil
 		r.verified, r.busy, r.was, r.unreadable = false, false, nil, nil
 		r.state = b.c.cache.get(r.key)
 		if r.state == nil && !b.careful && onlyCreates(r.tickets[0].cmd) {
@@ -245,7 +237,7 @@ func mustRead(cmd *journal.Command, s *journal.State) bool {
 func (b *batch) doubtful() []*runBatch {
 	var runs []*runBatch
 	for _, r := range b.runs {
-		if !r.verified && !r.busy && slices.ContainsFunc(r.results, func(res *journal.Result) bool { return res == nil || !wroteAll(res) }) {
+		if !r.verified && !r.busy && slices.ContainsFunc(r.tickets, func(t *Ticket) bool { return t.err != nil || !wroteAll(t.result) }) {
 			runs = append(runs, r)
 		}
 	}
@@ -279,23 +271,23 @@ func (b *batch) reduceAll(runs []*runBatch, now journal.Time) error {
 
 func (r *runBatch) reduce(env journal.Env, outside *journal.Outside) {
 	r.was = r.state.Run
-	r.results = make([]*journal.Result, len(r.tickets))
-	r.refusals = make([]error, len(r.tickets))
-	for i, t := range r.tickets {
-		if r.unreadable != nil {
-			r.refusals[i] = r.unreadable
+	for _, t := range r.tickets {
+		t.result, t.err = nil, r.unreadable
+		if t.err != nil {
 			continue
 		}
-		res, err := r.state.Reduce(t.cmd, env, outside)
-		if err != nil {
-			r.refusals[i] = err
+		t.result, t.err = r.state.Reduce(t.cmd, env, outside)
+		if t.err != nil {
 			continue
 		}
 		if t.cmd.Read.Kind != journal.ReadNone {
-			res.Read = r.read(t.cmd.Read, res)
+			t.result.Read = r.read(t.cmd.Read, t.result)
 		}
-		r.events = append(r.events, res.Appended...)
-		r.results[i] = res
+		if r.events == nil {
+			r.events = slices.Clip(t.result.Appended)
+		} else {
+			r.events = append(r.events, t.result.Appended...)
+		}
 	}
 }
 
@@ -318,7 +310,7 @@ func (r *runBatch) read(q journal.Read, res *journal.Result) []journal.Event {
 // reset forgets what was reduced, so that it can be reduced again.
 func (r *runBatch) reset() {
 	r.state.Rollback()
-	r.events, r.results, r.refusals = nil, nil, nil
+	r.events = nil
 }
 
 // rollback takes the batch back: the remembered states are again those before it.
@@ -351,8 +343,9 @@ func (b *batch) changes() *store.Changes {
 			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Rows: rows, Was: r.was})
 			own[r.key] = true
 		}
-		for _, res := range r.results {
-			if res == nil {
+		for _, t := range r.tickets {
+			res := t.result
+			if t.err != nil {
 				continue
 			}
 			changes.Messages = append(changes.Messages, res.Effects.Messages...)
@@ -389,9 +382,6 @@ func (b *batch) succeed() {
 			b.c.cache.drop(r.key)
 		} else {
 			b.c.cache.put(r.key, r.state)
-		}
-		for i, t := range r.tickets {
-			t.result, t.err = r.results[i], r.refusals[i]
 		}
 		tickets = append(tickets, r.tickets...)
 	}

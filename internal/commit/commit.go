@@ -135,16 +135,18 @@ func (c *Committer) Stats() Stats { return c.stats.read() }
 func (c *Committer) run(ctx context.Context) {
 	defer close(c.done)
 	for {
-		tickets, ok := c.queue.take(ctx, c.cfg.MaxBatch, c.cfg.MaxBatchBytes)
+		groups, ok := c.queue.take(ctx, c.cfg.MaxBatch, c.cfg.MaxBatchBytes)
 		if !ok {
 			c.refuseAll(c.closedError())
 			return
 		}
 		if err := c.failure(); err != nil {
-			c.finish(tickets, err)
+			for _, g := range groups {
+				c.finish(g.tickets, err)
+			}
 			continue
 		}
-		b := newBatch(c, tickets)
+		b := newBatch(c, groups)
 		if err := b.run(ctx); err != nil {
 			c.fail(err)
 		}

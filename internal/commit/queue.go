@@ -26,6 +26,7 @@ type queue struct {
 	lines   map[store.RunKey]*line
 	ready   []*line // whose turn comes, in order
 	waiting int     // commands in lines that do not rest
+	picks   int64
 	closed  bool
 }
 
@@ -35,6 +36,15 @@ type line struct {
 	tickets []*Ticket
 	ready   bool // it is in queue.ready
 	rests   bool // it comes back into queue.ready by itself
+
+	picked int64 // the last pick that took from it
+	group  int   // and where in that pick its commands are
+}
+
+// group is the commands of one run that go into a batch.
+type group struct {
+	key     store.RunKey
+	tickets []*Ticket
 }
 
 func newQueue(limit int) *queue {
@@ -101,18 +111,18 @@ func (q *queue) release() { <-q.slots }
 
 // take returns the commands of the next batch, in the order of their runs' turns. It waits until there is one, and
 // reports false when the queue is closed and empty.
-func (q *queue) take(ctx context.Context, limit, bytes int) ([]*Ticket, bool) {
+func (q *queue) take(ctx context.Context, limit, bytes int) ([]group, bool) {
 	for {
 		if ctx.Err() != nil {
 			return nil, false
 		}
 		q.grow()
 		q.mu.Lock()
-		tickets := q.pick(limit, bytes)
-		ended := q.closed && len(tickets) == 0 && len(q.lines) == 0
+		groups := q.pick(limit, bytes)
+		ended := q.closed && len(groups) == 0 && len(q.lines) == 0
 		q.mu.Unlock()
-		if len(tickets) > 0 {
-			return tickets, true
+		if len(groups) > 0 {
+			return groups, true
 		}
 		if ended {
 			return nil, false
@@ -149,21 +159,22 @@ func (q *queue) count() int {
 
 // pick takes from the lines in turns, and removes those that are empty, perhaps because their commands were withdrawn. The lock is
 // held.
-func (q *queue) pick(limit, bytes int) []*Ticket {
-	tickets := make([]*Ticket, 0, min(q.waiting, limit))
-	for len(q.ready) > 0 && len(tickets) < limit && bytes > 0 {
+func (q *queue) pick(limit, bytes int) []group {
+	q.picks++
+	groups := make([]group, 0, min(q.waiting, len(q.ready), limit))
+	for len(q.ready) > 0 && limit > 0 && bytes > 0 {
 		l := q.ready[0]
 		q.ready[0] = nil
 		q.ready = q.ready[1:]
 		n := 0
-		for n < len(l.tickets) && n < turn && len(tickets) < limit && bytes > 0 {
-			tickets = append(tickets, l.tickets[n])
+		for n < len(l.tickets) && n < turn && n < limit && bytes > 0 {
 			bytes -= l.tickets[n].bytes
 			n++
 		}
-		clear(l.tickets[:n])
-		l.tickets = l.tickets[n:]
-		q.waiting -= n
+		if n > 0 {
+			groups = q.add(groups, l, n)
+			limit -= n
+		}
 		if len(l.tickets) > 0 {
 			q.ready = append(q.ready, l)
 			continue
@@ -174,7 +185,21 @@ func (q *queue) pick(limit, bytes int) []*Ticket {
 	if len(q.ready) == 0 {
 		q.ready = nil // give the old array back
 	}
-	return tickets
+	return groups
+}
+
+// add takes the first n commands of a line into its group.
+func (q *queue) add(groups []group, l *line, n int) []group {
+	tickets := l.tickets[:n:n]
+	l.tickets = l.tickets[n:]
+	q.waiting -= n
+	if l.picked == q.picks {
+		g := &groups[l.group]
+		g.tickets = append(g.tickets, tickets...)
+		return groups
+	}
+	l.picked, l.group = q.picks, len(groups)
+	return append(groups, group{l.key, tickets})
 }
 
 // later puts commands of one run back to the front of its line, and lets it rest for a while.

@@ -141,7 +141,11 @@ func (r *reduction) worldStepOutcome(e *Event, _ *Outcome) (verdict, error) {
 	if step == nil {
 		return 0, stepNotFound(e)
 	}
-	if _, copied := stepFacts(e.Data); copied {
+	name, copied := stepFacts(e.Data)
+	if err := checkText("the step's name", name, MaxName); err != nil {
+		return 0, err
+	}
+	if copied {
 		return 0, Errorf(CodeUnsupported, "results are copied only into forks of dialect engine")
 	}
 	return appends, nil

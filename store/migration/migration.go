@@ -75,3 +75,13 @@ func Pending(all []Migration, version, oldest int) ([]Migration, error) {
 	}
 	return all[version:], nil
 }
+
+// DetailVersion is the detail of the errors of [ReadOnly] that has the version which the database is at: "0" if it has no tables of
+// Cairn's.
+const DetailVersion = "schema_version"
+
+// ReadOnly is the error for a database that needs steps, and was opened for reading only.
+func ReadOnly(location string, version, newest int) error {
+	return journal.Errorf(journal.CodeReadOnly, "%s has schema version %d; it needs %d, and was opened for reading only", location, version, newest).
+		With(DetailVersion, strconv.Itoa(version))
+}
