@@ -183,7 +183,7 @@ func (c *Committer) refuseAll(err error) {
 // finish answers tickets that were not committed.
 func (c *Committer) finish(tickets []*Ticket, err error) {
 	for _, t := range tickets {
-		t.err = err
+		t.result, t.err = nil, err
 	}
 	c.answer(tickets)
 }

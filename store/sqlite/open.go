@@ -43,6 +43,8 @@ type Store struct {
 	hub     *hub
 	readers atomic.Pointer[sql.DB]
 	closed  atomic.Bool
+	// statements counts what writers have executed.
+	statements atomic.Int64
 
 	// anchor keeps a database in memory alive, and is its only connection for reading.
 	anchor *sql.DB
@@ -208,6 +210,9 @@ func synchronousName(n int) string {
 	}
 	return strconv.Itoa(n)
 }
+
+// Statements returns how many statements the writers have executed, for measurements.
+func (s *Store) Statements() int64 { return s.statements.Load() }
 
 // Notifier tells the parts of this process of each other's commits. Other processes are not told: they look.
 func (s *Store) Notifier() store.Notifier { return s.hub }

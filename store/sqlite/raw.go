@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -18,6 +19,7 @@ type rawConn struct {
 	conn  *sql.Conn
 	stmts map[string]*rawStmt
 	inner driver.ConnPrepareContext // set while do runs
+	count *atomic.Int64             // of the store's statements
 }
 
 type rawStmt struct {
@@ -41,7 +43,7 @@ func (s *Store) openRaw(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		return nil, errorsJoin(classify("connect", err), db.Close())
 	}
-	return &rawConn{db: db, conn: conn, stmts: map[string]*rawStmt{}}, nil
+	return &rawConn{db: db, conn: conn, stmts: map[string]*rawStmt{}, count: &s.statements}, nil
 }
 
 func (c *rawConn) Close() error {
@@ -70,8 +72,9 @@ func (c *rawConn) do(f func() error) error {
 	return errorsJoin(result, err)
 }
 
-// stmt returns a prepared statement.
+// stmt returns a prepared statement that is about to be executed.
 func (c *rawConn) stmt(query string) (*rawStmt, error) {
+	c.count.Add(1)
 	if st := c.stmts[query]; st != nil {
 		return st, nil
 	}

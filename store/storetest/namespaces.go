@@ -1,0 +1,93 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+var namespaceTests = []test{
+	{"SameIdsEverywhere", namespaceSameIDs},
+	{"StrangeNames", namespaceStrange},
+}
+
+// Two namespaces hold runs, entities, tokens, keys and messages of the same names, and never see each other's (invariant 11).
+func namespaceSameIDs(b *bench) {
+	run, step, hook, wait := b.mint(), b.mint(), b.mint(), b.mint()
+	sides := []*bench{b, b.foreign()}
+	for _, s := range sides {
+		mark := payload(s.ns)
+		s.must(s.starting(run, journal.World3, func(c *journal.RunCreated) {
+			c.StartKey, c.Input, c.Attributes = "key", mark, map[string]string{"a": "1"}
+		}))
+		s.write(run,
+			about(step, &journal.StepCreated{Name: "s", Input: mark}), about(hook, &journal.HookCreated{Token: "t", Metadata: mark}),
+			about(wait, &journal.WaitCreated{Kind: s.ns}), about(hook, &journal.HookReceived{Sender: "x", Payload: mark}))
+		require.NoError(b, s.commit(&store.Changes{Messages: []journal.Message{s.message("q", "k", s.ns)}}))
+	}
+	for i, s := range sides {
+		other := sides[1-i]
+		s.check(run)
+		require.Equal(b, payload(s.ns), s.run(run).Input)
+		require.Equal(b, payload(s.ns), s.step(run, step).Input)
+		require.Equal(b, payload(s.ns), s.byToken("t").Metadata)
+		w, err := s.store.Wait(b.ctx(), s.ns, run, wait)
+		require.NoError(b, err)
+		require.Equal(b, s.ns, w.Kind)
+		require.Equal(b, []string{s.ns}, s.texts("q"))
+		require.Len(b, s.eventsOf(store.EventFilter{Entity: hook}), 2)
+		for _, f := range []store.RunFilter{{}, {Workflow: "checkout"}, {Attributes: map[string]string{"a": "1"}}, {Statuses: []journal.Status{journal.StatusRunning}}} {
+			l, err := s.store.Runs(b.ctx(), s.ns, f, store.Page{})
+			require.NoError(b, err)
+			require.Len(b, l.Data, 1)
+		}
+		hooks, err := s.store.Hooks(b.ctx(), s.ns, journal.ID{}, store.ResolveAll, store.Page{})
+		require.NoError(b, err)
+		require.Len(b, hooks.Data, 1)
+		tx := s.begin()
+		loaded, err := tx.Load(b.ctx(), &store.LoadSet{
+			Tokens:    []store.Token{{Namespace: s.ns, Token: "t"}},
+			StartKeys: []journal.StartKey{{Namespace: s.ns, Workflow: "checkout", Key: "key"}},
+		})
+		require.NoError(b, err)
+		require.Contains(b, loaded.Outside.Tokens, journal.TokenKey(s.ns, "t"))
+		require.Len(b, loaded.Outside.Tokens, 1)
+		require.Len(b, loaded.Outside.StartKeys, 1)
+		tx.Rollback()
+		// What happens here is not felt there.
+		s.write(run, plain(&journal.RunCancelled{}))
+		require.NoError(b, s.commit(&store.Changes{Wake: []store.RunKey{{Namespace: s.ns, Run: run}}}))
+		if i == 0 {
+			require.Equal(b, journal.StatusRunning, other.run(run).Status)
+			require.Equal(b, run, other.byToken("t").Run)
+			other.check(run)
+		}
+	}
+}
+
+func namespaceStrange(b *bench) {
+	names := []string{"a", "A", "a ", " a", "ä", "a\u0308", "'; drop table runs; --", "%", "_", "\\", "\u200b", "\U0001f600", "0"}
+	var runs []journal.ID
+	for _, name := range names {
+		s := b.in(name)
+		runs = append(runs, s.start(journal.Engine, func(c *journal.RunCreated) {
+			c.Workflow, c.StartKey, c.Attributes = name, name, map[string]string{name: name}
+		}))
+	}
+	for i, name := range names {
+		s := b.in(name)
+		for _, f := range []store.RunFilter{{}, {Workflow: name}, {Attributes: map[string]string{name: name}}} {
+			l, err := s.store.Runs(b.ctx(), name, f, store.Page{})
+			require.NoError(b, err)
+			require.Len(b, l.Data, 1)
+			require.Equal(b, runs[i], l.Data[0].ID)
+		}
+		s.check(runs[i])
+		for _, other := range slices.Delete(slices.Clone(runs), i, i+1) {
+			requireNoRun(s, other)
+		}
+	}
+}
