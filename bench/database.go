@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -39,8 +40,8 @@ type counter interface{ Statements() int64 }
 
 func (db *database) close() error {
 	var err error
-	for i := len(db.closers) - 1; i >= 0; i-- {
-		err = errors.Join(err, db.closers[i]())
+	for _, v := range slices.Backward(db.closers) {
+		err = errors.Join(err, v())
 	}
 	return err
 }

@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 		return err
 	}
 	o := options{seconds: *seconds, events: *events, runs: *runs}
-	for _, text := range strings.Split(*callers, ",") {
+	for text := range strings.SplitSeq(*callers, ",") {
 		var n int
 		if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 {
 			return fmt.Errorf("bad number of callers %q", text)

@@ -105,6 +105,7 @@ type rawSQLite struct {
 	body []byte
 
 	stmts map[string]driver.StmtExecContext
+	ctx   context.Context // never ends, as in the store
 }
 
 func openRawSQLite(ctx context.Context, path string) (*rawSQLite, error) {
@@ -122,7 +123,7 @@ func openRawSQLite(ctx context.Context, path string) (*rawSQLite, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &rawSQLite{db: db, conn: conn, body: make([]byte, rowBytes), stmts: map[string]driver.StmtExecContext{}}, nil
+	return &rawSQLite{db: db, conn: conn, body: make([]byte, rowBytes), stmts: map[string]driver.StmtExecContext{}, ctx: context.Background()}, nil
 }
 
 func (r *rawSQLite) close() error { return errors.Join(r.conn.Close(), r.db.Close()) }
@@ -145,10 +146,9 @@ func (r *rawSQLite) insert(_ context.Context, n int) error {
 
 // exec runs a statement that is prepared once.
 func (r *rawSQLite) exec(conn driver.ConnPrepareContext, query string, times int, args []driver.NamedValue) error {
-	ctx := context.Background()
 	stmt := r.stmts[query]
 	if stmt == nil {
-		prepared, err := conn.PrepareContext(ctx, query)
+		prepared, err := conn.PrepareContext(r.ctx, query)
 		if err != nil {
 			return err
 		}
@@ -159,7 +159,7 @@ func (r *rawSQLite) exec(conn driver.ConnPrepareContext, query string, times int
 		r.stmts[query] = stmt
 	}
 	for range times {
-		if _, err := stmt.ExecContext(ctx, args); err != nil {
+		if _, err := stmt.ExecContext(r.ctx, args); err != nil {
 			return err
 		}
 	}

@@ -65,11 +65,9 @@ func SetHookFlags(h *journal.Hook, f int64) {
 // StoredEntity returns the entity that is stored with an event: none where it follows from the key of an inline
 // step, which keeps the index on entities free of them. steps are those of the run that have rows.
 func StoredEntity(e *journal.Event, steps map[journal.ID]*journal.Step) journal.ID {
-	if e.Key != "" && steps[e.Entity] == nil {
-		switch e.Type {
-		case journal.EventStepCompleted, journal.EventStepFailed:
-			return journal.ID{}
-		}
+	outcome := e.Type == journal.EventStepCompleted || e.Type == journal.EventStepFailed
+	if outcome && e.Key != "" && steps[e.Entity] == nil {
+		return journal.ID{}
 	}
 	return e.Entity
 }

@@ -159,7 +159,7 @@ func (c *Committer) fail(err error) {
 	defer c.mu.Unlock()
 	if c.failed == nil {
 		c.failed = err
-		c.cfg.Logger.Error("the committer ends", "error", err)
+		c.cfg.Logger.Error("the committer ends", slog.Any("error", err))
 	}
 }
 

@@ -210,7 +210,11 @@ func TestFaultsEverywhere(t *testing.T) {
 		var n atomic.Int64
 		p := withPlan(t, again(), func(op faultstore.Op, _ int) faultstore.Fault {
 			kinds := []faultstore.Fault{
-				{AfterCommit: true}, {Before: store.ErrUnknownOutcome}, {Before: store.ErrBusy}, {Before: store.ErrConflict}, {Delay: time.Millisecond},
+				{AfterCommit: true},
+				{Before: store.ErrUnknownOutcome},
+				{Before: store.ErrBusy},
+				{Before: store.ErrConflict},
+				{Delay: time.Millisecond},
 				{Late: 5 * time.Millisecond},
 			}
 			if k := n.Add(1); k%10 == 0 && op == faultstore.OpCommit {

@@ -2,6 +2,7 @@ package commit
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -120,9 +121,7 @@ func (b *batch) merge(read *journal.Outside) {
 			b.outside.StartKeys[k] = v
 		}
 	}
-	for k, v := range read.Deliveries {
-		b.outside.Deliveries[k] = v
-	}
+	maps.Copy(b.outside.Deliveries, read.Deliveries)
 	for k := range read.Fenced {
 		b.outside.Fenced[k] = true
 	}

@@ -177,7 +177,7 @@ func (w *world) lifetime(p *process, commands int) (int, error) {
 	if p.incarnation, err = minter.Mint(now()); err != nil {
 		return 0, err
 	}
-	var broken store.Store = st
+	broken := st
 	if w.opts.Break != nil {
 		broken = w.opts.Break(st)
 	}

@@ -14,8 +14,7 @@ import (
 
 // primary returns SQLite's own code for an error, without its extension; 0 if the error is not SQLite's.
 func primary(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0
@@ -26,8 +25,7 @@ func classify(op string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	var known *journal.Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*journal.Error](err); ok {
 		return err
 	}
 	code := journal.CodeInternal

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"maps"
 	"sync"
 )
 
@@ -41,12 +42,8 @@ func (n *names) learn(namespaces map[string]int64, workflows map[workflowName]in
 	if n.namespaces == nil {
 		n.namespaces, n.workflows = map[string]int64{}, map[workflowName]int64{}
 	}
-	for name, no := range namespaces {
-		n.namespaces[name] = no
-	}
-	for w, no := range workflows {
-		n.workflows[w] = no
-	}
+	maps.Copy(n.namespaces, namespaces)
+	maps.Copy(n.workflows, workflows)
 }
 
 // Namespaces implements [store.Reader].

@@ -20,6 +20,9 @@ type rawConn struct {
 	stmts map[string]*rawStmt
 	inner driver.ConnPrepareContext // set while do runs
 	count *atomic.Int64             // of the store's statements
+	// ctx is that of no caller, and never ends: for one that can, the driver starts a goroutine at each statement, and a
+	// statement takes microseconds.
+	ctx context.Context
 }
 
 type rawStmt struct {
@@ -43,7 +46,7 @@ func (s *Store) openRaw(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		return nil, errorsJoin(classify("connect", err), db.Close())
 	}
-	return &rawConn{db: db, conn: conn, stmts: map[string]*rawStmt{}, count: &s.statements}, nil
+	return &rawConn{db: db, conn: conn, stmts: map[string]*rawStmt{}, count: &s.statements, ctx: context.Background()}, nil
 }
 
 func (c *rawConn) Close() error {
@@ -78,7 +81,7 @@ func (c *rawConn) stmt(query string) (*rawStmt, error) {
 	if st := c.stmts[query]; st != nil {
 		return st, nil
 	}
-	prepared, err := c.inner.PrepareContext(context.Background(), query)
+	prepared, err := c.inner.PrepareContext(c.ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
@@ -103,14 +106,12 @@ func (st *rawStmt) bind(args []driver.Value) []driver.NamedValue {
 }
 
 // exec runs a statement and returns the number of rows that it changed.
-//
-// There is no context: the driver would start a goroutine for each call, and a statement takes microseconds.
 func (c *rawConn) exec(query string, args ...driver.Value) (int64, error) {
 	st, err := c.stmt(query)
 	if err != nil {
 		return 0, err
 	}
-	res, err := st.exec.ExecContext(context.Background(), st.bind(args))
+	res, err := st.exec.ExecContext(c.ctx, st.bind(args))
 	if err != nil {
 		return 0, err
 	}
@@ -123,7 +124,7 @@ func (c *rawConn) insert(query string, args ...driver.Value) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	res, err := st.exec.ExecContext(context.Background(), st.bind(args))
+	res, err := st.exec.ExecContext(c.ctx, st.bind(args))
 	if err != nil {
 		return 0, err
 	}
@@ -136,7 +137,7 @@ func (c *rawConn) query(f func(row []driver.Value) error, query string, args ...
 	if err != nil {
 		return err
 	}
-	rows, err := st.query.QueryContext(context.Background(), st.bind(args))
+	rows, err := st.query.QueryContext(c.ctx, st.bind(args))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"log/slog"
 
 	lib "modernc.org/sqlite/lib"
 
@@ -235,7 +236,7 @@ func (t *tx) commit(ctx context.Context) error {
 	t.done = true
 	if err != nil {
 		t.w.broken = true
-		t.w.store.cfg.Logger.Error("commit failed; the file is opened again", "error", err)
+		t.w.store.cfg.Logger.ErrorContext(ctx, "commit failed; the file is opened again", slog.Any("error", err))
 		return errorsJoin(store.ErrUnknownOutcome, classify("commit", err))
 	}
 	t.w.store.names.learn(t.namespaces, t.workflows)

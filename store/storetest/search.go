@@ -110,11 +110,22 @@ func (b *bench) generateRuns(random *rand.Rand, n int) []*journal.Run {
 func (b *bench) fixedFilters(runs []*journal.Run) []store.RunFilter {
 	middle, first := runs[len(runs)/2].CreatedAt, runs[0].CreatedAt
 	filters := []store.RunFilter{
-		{}, {Workflow: "flow-1"}, {Workflow: "none"}, {Parent: runs[len(runs)-1].Parent}, {Parent: b.mint()},
-		{Attributes: map[string]string{"color": "1"}}, {Attributes: map[string]string{"größe": "2", "size": "0"}},
-		{Attributes: map[string]string{"color": ""}}, {Attributes: map[string]string{"none": "1"}},
-		{CreatedFrom: middle}, {CreatedBefore: middle}, {CreatedFrom: first, CreatedBefore: middle}, {CreatedFrom: middle, CreatedBefore: middle + 1},
-		{CreatedFrom: middle, CreatedBefore: middle}, {CreatedFrom: b.now + 1}, {CreatedBefore: 1},
+		{},
+		{Workflow: "flow-1"},
+		{Workflow: "none"},
+		{Parent: runs[len(runs)-1].Parent},
+		{Parent: b.mint()},
+		{Attributes: map[string]string{"color": "1"}},
+		{Attributes: map[string]string{"größe": "2", "size": "0"}},
+		{Attributes: map[string]string{"color": ""}},
+		{Attributes: map[string]string{"none": "1"}},
+		{CreatedFrom: middle},
+		{CreatedBefore: middle},
+		{CreatedFrom: first, CreatedBefore: middle},
+		{CreatedFrom: middle, CreatedBefore: middle + 1},
+		{CreatedFrom: middle, CreatedBefore: middle},
+		{CreatedFrom: b.now + 1},
+		{CreatedBefore: 1},
 		{Statuses: []journal.Status{journal.StatusRunning, journal.StatusRunning}},
 	}
 	for s := journal.StatusPending; s <= journal.StatusCancelled; s++ {
