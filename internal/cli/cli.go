@@ -35,7 +35,8 @@ type System struct {
 	// OutTerminal and ErrTerminal say that people are watching.
 	OutTerminal, ErrTerminal bool
 	Getenv                   func(string) string
-	Now                      func() time.Time
+	// Now is asked by several goroutines.
+	Now func() time.Time
 }
 
 // Main runs the command line of this process and returns its exit code.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/cli"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
+	"github.com/cairn-workflow/cairn/store/open"
 )
 
 func TestMain(m *testing.M) {
@@ -41,10 +43,10 @@ func TestScripts(t *testing.T) {
 
 // terminal is a system whose output people look at.
 func terminal(out, errs *bytes.Buffer, env map[string]string) *cli.System {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var seconds atomic.Int64
 	return &cli.System{
 		Out: out, Err: errs, OutTerminal: true, ErrTerminal: true, Getenv: func(name string) string { return env[name] },
-		Now: func() time.Time { now = now.Add(time.Second); return now },
+		Now: func() time.Time { return time.Unix(1_767_225_600+seconds.Add(1), 0) },
 	}
 }
 
@@ -86,6 +88,32 @@ func TestDoctorDoesNotChangeTheFile(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, before, after)
+}
+
+// A process that was killed leaves what it wrote last in the file beside the database.
+func TestDoctorAfterACrash(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "app.db")
+	copied := filepath.Join(t.TempDir(), "app.db")
+	db, err := open.URL(t.Context(), path)
+	require.NoError(t, err)
+	require.NoError(t, seed(t.Context(), path))
+	for _, suffix := range []string{"", "-wal"} {
+		content, err := os.ReadFile(path + suffix)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(copied+suffix, content, 0o600))
+	}
+	require.NoError(t, db.Close())
+	wal, err := os.ReadFile(copied + "-wal")
+	require.NoError(t, err)
+	require.NotEmpty(t, wal)
+
+	var out, errs bytes.Buffer
+	require.Equal(t, cli.ExitOK, cli.Run(t.Context(), []string{"doctor", "--store", copied}, terminal(&out, &errs, nil)))
+	require.Contains(t, out.String(), "3 runs with 21 events")
+	after, err := os.ReadFile(copied + "-wal")
+	require.NoError(t, err)
+	require.Equal(t, wal, after)
 }
 
 func TestInterrupted(t *testing.T) {

@@ -293,16 +293,17 @@ func (r *runBatch) reduce(env journal.Env, outside *journal.Outside) {
 
 // read answers the question that came with a command: what was loaded, then what the batch has written so far.
 func (r *runBatch) read(q journal.Read, res *journal.Result) []journal.Event {
+	parts := [][]journal.Event{r.before, r.events}
+	if q.Kind == journal.ReadSince {
+		parts = append(parts, res.Appended)
+	}
 	var events []journal.Event
-	for _, part := range [][]journal.Event{r.before, r.events} {
+	for _, part := range parts {
 		for i := range part {
 			if part[i].Seq > q.Since {
 				events = append(events, part[i])
 			}
 		}
-	}
-	if q.Kind == journal.ReadSince {
-		events = append(events, res.Appended...)
 	}
 	return events
 }

@@ -45,7 +45,6 @@ const (
 	CodeStaleDelivery     Code = "stale_delivery"       // the message was delivered again, or is done
 	CodePrecondition      Code = "precondition_failed"  // a guard of the command does not hold
 	CodeFenced            Code = "fenced"               // this process was declared dead by its peers
-	CodeQueueFull         Code = "queue_full"           // the committer has more work than it may hold
 	CodeClosed            Code = "closed"               // the component was shut down
 	CodeOutcomeUnknown    Code = "outcome_unknown"      // the caller gave up before the outcome was known
 	CodeSchemaTooNew      Code = "schema_too_new"       // the database was written by a newer, incompatible program
@@ -92,7 +91,6 @@ var httpStatus = map[Code]int{
 	CodeStaleDelivery:     409,
 	CodePrecondition:      412,
 	CodeFenced:            503,
-	CodeQueueFull:         429,
 	CodeClosed:            503,
 	CodeOutcomeUnknown:    504,
 	CodeSchemaTooNew:      503,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/check"
 )
 
 // check compares what the database holds with what the clients were told.
@@ -24,7 +25,7 @@ func (w *world) check(st store.Store) error {
 		if _, err := j.State(namespace); err != nil { // contiguous, and begins with run_created
 			errs = append(errs, err)
 		}
-		errs = append(errs, onceOnly(run, j.Events))
+		errs = append(errs, onceOnly(run, j.Events), sameViews(st, run))
 		for i := range j.Events {
 			if mark := markOf(j.Events[i].Data); mark != "" {
 				found[mark] = append(found[mark], place{run, j.Events[i].Seq})
@@ -46,6 +47,15 @@ func (w *world) check(st store.Store) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// sameViews compares the views of a run with the fold of its journal.
+func sameViews(st store.Store, run journal.ID) error {
+	differences, err := check.Views(context.Background(), st, namespace, run, now())
+	for _, d := range differences {
+		err = errors.Join(err, fmt.Errorf("%v", d))
+	}
+	return err
 }
 
 type place struct {
@@ -77,11 +87,12 @@ func onceOnly(run journal.ID, events []journal.Event) error {
 	for i := range events {
 		e := &events[i]
 		switch e.Data.(type) {
-		case *journal.StepCompleted:
-			if completed[e.Entity] {
-				errs = append(errs, fmt.Errorf("%s completed twice", e.CorrelationID()))
+		case *journal.StepCompleted, *journal.StepFailed:
+			step := stepOf(run, e)
+			if completed[step] {
+				errs = append(errs, fmt.Errorf("step %s %s finished twice", step, e.Key))
 			}
-			completed[e.Entity] = true
+			completed[step] = true
 		case *journal.HookCreated, *journal.HookDisposed:
 			delete(received, e.Entity)
 		case *journal.HookReceived:
@@ -100,6 +111,14 @@ func onceOnly(run journal.ID, events []journal.Event) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// stepOf returns the step that an event is about: in the engine's runs it follows from the key.
+func stepOf(run journal.ID, e *journal.Event) journal.ID {
+	if e.Key != "" {
+		return journal.DeriveID(run, journal.PrefixStep, e.Key)
+	}
+	return e.Entity
 }
 
 // marks returns the marks of an incarnation that are in the database.
@@ -141,8 +160,14 @@ func markOf(d journal.Data) string {
 		return string(d.Input)
 	case *journal.StepCreated:
 		return string(d.Input)
+	case *journal.StepStarted:
+		return d.Name
 	case *journal.StepCompleted:
 		return string(d.Result)
+	case *journal.StepFailed:
+		return string(d.Value)
+	case *journal.AttrSet:
+		return d.Changes[0].Value
 	case *journal.HookCreated:
 		return string(d.Metadata)
 	case *journal.HookReceived:

@@ -139,7 +139,31 @@ type process struct {
 	incarnation journal.ID
 	killed      chan struct{} // closed when the process is no more
 	kill        func()
+
+	mu    sync.Mutex
+	owned map[journal.ID]*journal.Run // the runs that the process has claimed, as it saw them last
 }
+
+// claimed returns a run that the process has claimed, as it saw it last; nil if it has not.
+func (p *process) claimed(run journal.ID) *journal.Run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.owned[run]
+}
+
+// learn remembers what the process was told about a run.
+func (p *process) learn(run *journal.Run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if run.Owner == p.incarnation {
+		p.owned[run.ID] = run
+	} else {
+		delete(p.owned, run.ID)
+	}
+}
+
+// ownable reports whether a run is the engine's: two of five are.
+func (w *world) ownable(run journal.ID) bool { return run == w.runs[0] || run == w.runs[len(w.runs)/2] }
 
 func (w *world) newProcess() *process {
 	w.mu.Lock()
@@ -147,7 +171,7 @@ func (w *world) newProcess() *process {
 	name := fmt.Sprintf("p%d", w.started)
 	w.mu.Unlock()
 	killed := make(chan struct{})
-	return &process{Actor: NewActor(w.seed, name), killed: killed, kill: sync.OnceFunc(func() { close(killed) })}
+	return &process{Actor: NewActor(w.seed, name), killed: killed, owned: map[journal.ID]*journal.Run{}, kill: sync.OnceFunc(func() { close(killed) })}
 }
 
 // live starts a process and lets its clients work. When it is killed, another one takes its place for what is left.

@@ -15,7 +15,7 @@ import (
 
 // Options tune [All]. Now must be given.
 type Options struct {
-	// Now is the clock.
+	// Now is the clock. It is asked by several goroutines.
 	Now func() journal.Time
 	// Newest restricts the check to this many of the newest runs; 0 is all.
 	Newest int

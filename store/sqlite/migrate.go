@@ -6,6 +6,8 @@ import (
 	"embed"
 	"errors"
 
+	lib "modernc.org/sqlite/lib"
+
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store/migration"
 )
@@ -63,8 +65,11 @@ func schemaVersion(ctx context.Context, q querier) (version, oldest int, err err
 		return 0, 0, classify("read the schema version", err)
 	}
 	err = q.QueryRowContext(ctx, `select version, oldest from cairn_schema`).Scan(&version, &oldest)
-	if errors.Is(err, sql.ErrNoRows) {
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return 0, 0, journal.Errorf(journal.CodeSchemaForeign, "the table cairn_schema is empty: this database was not made by cairn, or was damaged")
+	case primary(err) == lib.SQLITE_ERROR:
+		return 0, 0, journal.Errorf(journal.CodeSchemaForeign, "the table cairn_schema is not the one that cairn makes: %w", err)
 	}
 	return version, oldest, classify("read the schema version", err)
 }

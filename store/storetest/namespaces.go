@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -10,6 +11,7 @@ import (
 )
 
 var namespaceTests = []test{
+	{"List", namespaceList},
 	{"SameIdsEverywhere", namespaceSameIDs},
 	{"StrangeNames", namespaceStrange},
 }
@@ -65,6 +67,24 @@ func namespaceSameIDs(b *bench) {
 			require.Equal(b, run, other.byToken("t").Run)
 			other.check(run)
 		}
+	}
+}
+
+func namespaceList(b *bench) {
+	names := []string{b.ns + " Z", b.ns + " a", b.ns + " ä", b.ns + " \U0001f600"} // by their bytes
+	for _, name := range slices.Backward(names) {
+		b.in(name).start(journal.Engine)
+	}
+	tx := b.begin()
+	_, _, err := b.load(tx, &journal.Command{Namespace: b.ns + " only asked for", Run: b.mint()})
+	require.NoError(b, err)
+	tx.Rollback()
+	for _, s := range []store.Store{b.store, b.factory.Again(b.T, b.store)} {
+		all, err := s.Namespaces(b.ctx())
+		require.NoError(b, err)
+		require.True(b, slices.IsSorted(all))
+		ours := slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, b.ns) })
+		require.Equal(b, names, ours)
 	}
 }
 

@@ -38,6 +38,7 @@ func storeClosed(b *bench) {
 // readAll asks every question once.
 func readAll(ctx context.Context, s store.Store, ns string, id journal.ID) map[string]error {
 	errs := map[string]error{}
+	_, errs["Namespaces"] = s.Namespaces(ctx)
 	_, errs["Run"] = s.Run(ctx, ns, id, store.ResolveAll)
 	_, errs["Runs"] = s.Runs(ctx, ns, store.RunFilter{}, store.Page{})
 	_, errs["Journal"] = s.Journal(ctx, ns, id, 0)

@@ -1,0 +1,9 @@
+package sqlite
+
+import "context"
+
+// Exec runs a statement on the writer's own connection, for tests that make it fail.
+func (w *Writer) Exec(ctx context.Context, statement string) error {
+	_, err := w.raw.conn.ExecContext(ctx, statement)
+	return err
+}
