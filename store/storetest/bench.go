@@ -267,9 +267,9 @@ func (b *bench) write(run journal.ID, events ...journal.Event) *journal.Result {
 }
 
 // outsider writes events to a run without owning it.
-func (b *bench) outsider(run journal.ID, events ...journal.Event) *journal.Result {
+func (b *bench) outsider(run journal.ID, events ...journal.Event) {
 	b.Helper()
-	return b.must(&journal.Command{Run: run, Events: events})
+	b.must(&journal.Command{Run: run, Events: events})
 }
 
 // cached is a run as its owner keeps it in memory.
