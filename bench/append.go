@@ -135,7 +135,7 @@ func appendCell(ctx context.Context, db *database, e *engine, loop *rawLoop, n i
 		plain[i] = loop.insert
 	}
 	var statements, transactions, events int64
-	ours, theirs, err := pairs(ctx, max(5, o.seconds/2), time.Second, func(ctx context.Context, d time.Duration) (slice, error) {
+	ours, theirs, err := pairs(ctx, max(5, o.seconds/2), o.slice, func(ctx context.Context, d time.Duration) (slice, error) {
 		stmts, stats := db.statements(), e.Stats()
 		s, err := runSlice(ctx, d, db.meter, callers)
 		after := e.Stats()
@@ -172,7 +172,7 @@ func growthWorkload(ctx context.Context, db *database, o options, out *report) e
 	var part []slice
 	begin := e.Stats().Events
 	for written := int64(0); written < int64(o.events); {
-		s, err := runSlice(ctx, 250*time.Millisecond, db.meter, callers)
+		s, err := runSlice(ctx, o.slice/4, db.meter, callers)
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,7 @@ type workload struct {
 // options are what the command line says.
 type options struct {
 	seconds int
+	slice   time.Duration
 	callers []int
 	events  int
 	runs    int
@@ -61,13 +62,14 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	seconds := flags.Int("seconds", 10, "seconds for each cell; at least five pairs of slices are measured")
 	callers := flags.String("callers", "1,16,64,256,1000", "callers at the same time, for append")
 	events := flags.Int("events", 1_000_000, "events to grow to, for growth")
+	slice := flags.Duration("slice", time.Second, "how long one side runs before the other has its turn")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to this file")
 	runs := flags.Int("runs", 1_000_000, "runs to list, for list")
 	flags.Usage = func() { usage(flags) }
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	o := options{seconds: *seconds, events: *events, runs: *runs}
+	o := options{seconds: *seconds, slice: *slice, events: *events, runs: *runs}
 	for text := range strings.SplitSeq(*callers, ",") {
 		var n int
 		if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 {

@@ -11,7 +11,7 @@ import (
 
 // readWorkload reads runs by id, with their payloads, beside plain rows by key.
 func readWorkload(ctx context.Context, db *database, o options, out *report) error {
-	const runs = 20_000
+	runs := min(20_000, o.runs)
 	ids, err := createRuns(ctx, db, runs)
 	if err != nil {
 		return err
@@ -26,9 +26,9 @@ func readWorkload(ctx context.Context, db *database, o options, out *report) err
 				_, err := db.store.Run(ctx, namespace, ids[rand.IntN(len(ids))], store.ResolveAll)
 				return err
 			}
-			raw[i] = func(ctx context.Context) error { return db.raw.get(ctx, rand.Int64N(runs)+1) }
+			raw[i] = func(ctx context.Context) error { return db.raw.get(ctx, rand.Int64N(int64(runs))+1) }
 		}
-		ours, theirs, err := pairs(ctx, max(5, o.seconds/2), time.Second,
+		ours, theirs, err := pairs(ctx, max(5, o.seconds/2), o.slice,
 			func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, mine) },
 			func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, raw) })
 		if err != nil {
@@ -118,7 +118,7 @@ func listWorkload(ctx context.Context, db *database, o options, out *report) err
 				return runSlice(ctx, d, db.meter, []func(context.Context) error{call})
 			}
 		}
-		ours, theirs, err := pairs(ctx, 5, time.Second/2, read(last), read(page))
+		ours, theirs, err := pairs(ctx, 5, o.slice/2, read(last), read(page))
 		if err != nil {
 			return err
 		}
