@@ -66,7 +66,7 @@ func retryBusy(ctx context.Context, do func() error) error {
 			return ctx.Err()
 		case <-timer.C:
 		}
-		pause = min(2*pause, 20*time.Millisecond)
+		pause = min(2*pause, 2*time.Millisecond) // a busy writer leaves small gaps
 	}
 }
 

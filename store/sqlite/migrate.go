@@ -60,11 +60,11 @@ type querier interface {
 // schemaVersion returns 0 for a database without Cairn's tables.
 func schemaVersion(ctx context.Context, q querier) (version, oldest int, err error) {
 	var tables int
-	err = q.QueryRowContext(ctx, `select count(*) from sqlite_schema where type = 'table' and name = 'cairn_schema'`).Scan(&tables)
+	err = scanOne(ctx, q, []any{&tables}, `select count(*) from sqlite_schema where type = 'table' and name = 'cairn_schema'`)
 	if err != nil || tables == 0 {
 		return 0, 0, classify("read the schema version", err)
 	}
-	err = q.QueryRowContext(ctx, `select version, oldest from cairn_schema`).Scan(&version, &oldest)
+	err = scanOne(ctx, q, []any{&version, &oldest}, `select version, oldest from cairn_schema`)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return 0, 0, journal.Errorf(journal.CodeSchemaForeign, "the table cairn_schema is empty: this database was not made by cairn, or was damaged")

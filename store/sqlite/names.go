@@ -60,7 +60,7 @@ func (s *Store) namespaceNo(ctx context.Context, name string) (int64, bool, erro
 		return no, true, nil
 	}
 	var no int64
-	err := s.db().QueryRowContext(ctx, `select no from cairn_namespaces where name = ?`, name).Scan(&no)
+	err := s.one(ctx, []any{&no}, `select no from cairn_namespaces where name = ?`, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}
@@ -77,7 +77,7 @@ func (s *Store) workflowNo(ctx context.Context, ns int64, name string) (int64, b
 		return no, true, nil
 	}
 	var no int64
-	err := s.db().QueryRowContext(ctx, `select no from cairn_workflows where ns = ? and name = ?`, ns, name).Scan(&no)
+	err := s.one(ctx, []any{&no}, `select no from cairn_workflows where ns = ? and name = ?`, ns, name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, false, nil
 	}

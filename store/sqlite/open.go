@@ -46,8 +46,9 @@ type Store struct {
 	// statements counts what writers have executed.
 	statements atomic.Int64
 
-	// anchor keeps a database in memory alive, and is its only connection for reading.
+	// anchor keeps a database in memory alive.
 	anchor *sql.DB
+	turn   turn
 }
 
 var (
@@ -82,6 +83,7 @@ func Open(ctx context.Context, path string, cfg *Config) (*Store, error) {
 // Memory opens a database in memory. It is empty, nobody else sees it, and it is gone when it is closed.
 func Memory(ctx context.Context, cfg *Config) (*Store, error) {
 	s := newStore(cfg)
+	s.turn = make(turn, 1)
 	name := fmt.Sprintf("cairn-%d", memories.Add(1))
 	u := &url.URL{Scheme: "file", OmitHost: true, Path: "/" + name, RawQuery: "vfs=memdb"}
 	s.dsn = dsn(u, false)
@@ -191,11 +193,10 @@ func (s *Store) Info(ctx context.Context) (store.Info, error) {
 	}
 	var mode string
 	var synchronous int
-	err := s.db().QueryRowContext(ctx, `
+	err := s.one(ctx, []any{&info.Version, &info.SchemaVersion, &info.SizeBytes, &mode, &synchronous}, `
 		select sqlite_version(), (select version from cairn_schema),
 		       (select page_count from pragma_page_count) * (select page_size from pragma_page_size),
-		       (select journal_mode from pragma_journal_mode), (select synchronous from pragma_synchronous)`).
-		Scan(&info.Version, &info.SchemaVersion, &info.SizeBytes, &mode, &synchronous)
+		       (select journal_mode from pragma_journal_mode), (select synchronous from pragma_synchronous)`)
 	info.Durability = fmt.Sprintf("journal_mode=%s synchronous=%s", mode, synchronousName(synchronous))
 	info.Durable = s.path != "" && mode == "wal" && synchronous >= synchronousFull
 	return info, classify("info", err)

@@ -42,7 +42,11 @@ func (s *Store) openRaw(ctx context.Context) (*rawConn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.turn.take(ctx); err != nil {
+		return nil, errorsJoin(err, db.Close())
+	}
 	conn, err := db.Conn(ctx)
+	s.turn.give()
 	if err != nil {
 		return nil, errorsJoin(classify("connect", err), db.Close())
 	}

@@ -11,6 +11,12 @@ import (
 // each runs a query and gives each row to f, which may keep the values. While another process has the file to itself, the query is
 // begun again: that happens before the first row.
 func (s *Store) each(ctx context.Context, q querier, columns int, f func(row []driver.Value) error, query string, args ...any) error {
+	if _, pool := q.(*sql.DB); pool { // a snapshot has its turn already
+		if err := s.turn.take(ctx); err != nil {
+			return err
+		}
+		defer s.turn.give()
+	}
 	yielded := false
 	var failed error
 	err := retryBusy(ctx, func() error {
@@ -26,6 +32,19 @@ func (s *Store) each(ctx context.Context, q querier, columns int, f func(row []d
 		return err
 	})
 	return classify("read", errorsJoin(err, failed))
+}
+
+// one reads one row.
+func (s *Store) one(ctx context.Context, into []any, query string, args ...any) error {
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
+	return scanOne(ctx, s.db(), into, query, args...)
+}
+
+func scanOne(ctx context.Context, q querier, into []any, query string, args ...any) error {
+	return retryBusy(ctx, func() error { return q.QueryRowContext(ctx, query, args...).Scan(into...) })
 }
 
 func scanRows(rows *sql.Rows, columns int, f func(row []driver.Value) error) error {

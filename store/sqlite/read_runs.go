@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"maps"
 	"slices"
@@ -222,11 +221,11 @@ func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, af
 	if !ok {
 		return nil, store.RunNotFound(id)
 	}
-	tx, err := s.db().BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, end, err := s.snapshot(ctx)
 	if err != nil {
-		return nil, classify("read", err)
+		return nil, err
 	}
-	defer func() { _ = tx.Rollback() }()
+	defer end()
 	var j store.Journal
 	err = s.each(ctx, tx, runColumnCount+2, func(row []driver.Value) error {
 		run, ref, err := scanRun(row)

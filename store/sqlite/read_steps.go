@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"fmt"
 
@@ -83,11 +82,11 @@ func (s *Store) Steps(ctx context.Context, namespace string, run journal.ID, r s
 		return none, err
 	}
 	compare, order := direction(p)
-	tx, err := s.db().BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one moment: the cursor passes over nothing
+	tx, end, err := s.snapshot(ctx) // otherwise the cursor could pass over a step
 	if err != nil {
-		return none, classify("read", err)
+		return none, err
 	}
-	defer func() { _ = tx.Rollback() }()
+	defer end()
 	tail := fmt.Sprintf(` order by 11 %s limit %d`, order, limit+1)
 	rows, err := s.stepRows(ctx, tx, r, ref, ` and s.first_seq `+compare+` ?`+tail, bounds(p, seq))
 	if err != nil {

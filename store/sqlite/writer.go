@@ -22,6 +22,7 @@ type Writer struct {
 	raw         *rawConn
 	args        []driver.Value // reused from batch to batch
 	broken      bool           // the connection may not be used any more: its last commit failed
+	open        *tx            // the batch that has begun and not ended
 }
 
 // OpenWriter implements [store.Store].
@@ -49,6 +50,10 @@ const (
 )
 
 func (w *Writer) register(ctx context.Context) error {
+	if err := w.store.turn.take(ctx); err != nil {
+		return err
+	}
+	defer w.store.turn.give()
 	conn := w.raw.conn
 	var fenced bool
 	err := retryBusy(ctx, func() error {
@@ -78,6 +83,10 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 		return err
 	}
 	defer func() { _ = raw.Close() }()
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.give()
 	// The extra row comes first: it refuses writers that this incarnation opens from now on.
 	for _, statement := range []string{
 		`insert into cairn_writers (incarnation, number, fenced) values (?, -1, 1) on conflict do nothing`,
@@ -109,6 +118,10 @@ func (w *Writer) Settle(ctx context.Context) (bool, error) {
 	if err := w.reopen(ctx); err != nil {
 		return false, err
 	}
+	if err := w.store.turn.take(ctx); err != nil {
+		return false, err
+	}
+	defer w.store.turn.give()
 	var batch int64
 	var fenced bool
 	read := func() error {
@@ -155,6 +168,9 @@ func (w *Writer) Close() error {
 	if w.raw == nil {
 		return nil
 	}
+	if w.open != nil {
+		w.open.Rollback()
+	}
 	err := w.raw.Close()
 	w.raw = nil
 	return err
@@ -183,11 +199,15 @@ func (t *tx) begin(ctx context.Context) error {
 	if raw == nil {
 		return journal.Errorf(journal.CodeClosed, "the writer was closed")
 	}
+	if err := t.w.store.turn.take(ctx); err != nil {
+		return err
+	}
 	start := func() error { _, err := raw.exec(`begin immediate`); return err }
 	if err := raw.do(func() error { return retryBusy(ctx, start) }); err != nil {
+		t.w.store.turn.give()
 		return classify("begin", err)
 	}
-	t.begun = true
+	t.begun, t.w.open = true, t
 	t.w.batch++
 	return raw.do(func() error {
 		moved, err := raw.exec(moveWriter, t.w.batch, t.w.incarnation[:], t.w.number)
@@ -215,9 +235,10 @@ func (t *tx) Rollback() {
 		return
 	}
 	t.done = true
-	if !t.begun || t.w.raw == nil {
+	if !t.begun {
 		return
 	}
+	defer t.ended()
 	t.w.batch--
 	err := t.w.raw.do(func() error { _, err := t.w.raw.exec(`rollback`); return err })
 	if err != nil && primary(err) != lib.SQLITE_ERROR { // SQLite rolled back by itself: there is no transaction any more
@@ -225,7 +246,13 @@ func (t *tx) Rollback() {
 	}
 }
 
-// commit makes the batch durable. In memory it waits for readers; while it does, nothing has happened yet.
+// ended gives the turn back.
+func (t *tx) ended() {
+	t.w.open = nil
+	t.w.store.turn.give()
+}
+
+// commit makes the batch durable. While the database is busy, nothing has happened yet.
 func (t *tx) commit(ctx context.Context) error {
 	end := func() error { _, err := t.w.raw.exec(`commit`); return err }
 	err := t.w.raw.do(func() error { return retryBusy(ctx, end) })
@@ -234,6 +261,7 @@ func (t *tx) commit(ctx context.Context) error {
 		return classify("commit", err)
 	}
 	t.done = true
+	defer t.ended()
 	if err != nil {
 		t.w.broken = true
 		t.w.store.cfg.Logger.ErrorContext(ctx, "commit failed; the file is opened again", slog.Any("error", err))

@@ -29,13 +29,20 @@ type bench struct {
 	ns      string
 	now     journal.Time
 	ids     *journal.Minter
+	context context.Context
 }
+
+// patience is how long a test may take before its store is told to give up, so that a store that never answers fails one test
+// and not all.
+const patience = 40 * time.Second
 
 // newBench returns a bench with a namespace of its own. Ids differ between tests and are the same in each run of one.
 func newBench(t *testing.T, f Factory, s store.Store) *bench {
 	t.Helper()
 	seed := sha256.Sum256([]byte(t.Name()))
-	b := &bench{T: t, factory: f, store: s, ns: fmt.Sprintf("ns-%x", seed[:6]), now: t0, ids: journal.NewMinter(chacha(seed))}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	b := &bench{T: t, context: ctx, factory: f, store: s, ns: fmt.Sprintf("ns-%x", seed[:6]), now: t0, ids: journal.NewMinter(chacha(seed))}
 	b.open(s)
 	return b
 }
@@ -70,10 +77,16 @@ func (b *bench) in(namespace string) *bench {
 	return &other
 }
 
-// foreign returns the same process in a namespace that shares nothing with that of b.
-func (b *bench) foreign() *bench { return b.in(b.ns + "-foreign") }
+// foreign returns the same process in a namespace that shares nothing with that of b. It has a run of its own: a namespace that
+// does not exist would hide a query that does not look at it.
+func (b *bench) foreign() *bench {
+	b.Helper()
+	other := b.in(b.ns + "-foreign")
+	other.start(journal.World3)
+	return other
+}
 
-func (b *bench) ctx() context.Context { return b.Context() }
+func (b *bench) ctx() context.Context { return b.context }
 
 // mint returns a new id.
 func (b *bench) mint() journal.ID {

@@ -13,6 +13,7 @@ import (
 var messageTests = []test{
 	{"Collapsed", messageCollapsed},
 	{"Done", messageDone},
+	{"IDTaken", messageIDTaken},
 	{"DoneAndAddedInOneBatch", messageReplaced},
 	{"NotFound", messageNotFound},
 	{"Paging", messagePaging},
@@ -78,6 +79,16 @@ func messageReplaced(b *bench) {
 	require.NoError(b, b.commit(&store.Changes{Messages: []journal.Message{first}}))
 	require.NoError(b, b.commit(&store.Changes{Done: []journal.ID{first.ID}, Messages: []journal.Message{b.message("q", "k", "2")}}))
 	require.Equal(b, []string{"2"}, b.texts("q"), "the key of a message that is done is free")
+}
+
+// An id that is taken is a mistake, not a message to be left out.
+func messageIDTaken(b *bench) {
+	m := b.message("q", "", "1")
+	require.NoError(b, b.commit(&store.Changes{Messages: []journal.Message{m}}))
+	m.Queue, m.Payload = "r", payload("2")
+	require.Error(b, b.commit(&store.Changes{Messages: []journal.Message{m, b.message("r", "", "3")}}))
+	require.Equal(b, []string{"1"}, b.texts("q"))
+	require.Empty(b, b.texts("r"))
 }
 
 func messageNotFound(b *bench) {

@@ -14,16 +14,18 @@ var namespaceTests = []test{
 	{"List", namespaceList},
 	{"SameIdsEverywhere", namespaceSameIDs},
 	{"StrangeNames", namespaceStrange},
+	{"Wake", namespaceWake},
+	{"Workflow", namespaceWorkflow},
 }
 
 // Two namespaces hold runs, entities, tokens, keys and messages of the same names, and never see each other's (invariant 11).
 func namespaceSameIDs(b *bench) {
-	run, step, hook, wait := b.mint(), b.mint(), b.mint(), b.mint()
-	sides := []*bench{b, b.foreign()}
+	run, step, hook, wait, parent := b.mint(), b.mint(), b.mint(), b.mint(), b.mint()
+	sides := []*bench{b, b.in(b.ns + "-foreign")}
 	for _, s := range sides {
 		mark := payload(s.ns)
 		s.must(s.starting(run, journal.World3, func(c *journal.RunCreated) {
-			c.StartKey, c.Input, c.Attributes = "key", mark, map[string]string{"a": "1"}
+			c.StartKey, c.Input, c.Attributes, c.Parent = "key", mark, map[string]string{"a": "1"}, parent
 		}))
 		s.write(run,
 			about(step, &journal.StepCreated{Name: "s", Input: mark}), about(hook, &journal.HookCreated{Token: "t", Metadata: mark}),
@@ -41,7 +43,9 @@ func namespaceSameIDs(b *bench) {
 		require.Equal(b, s.ns, w.Kind)
 		require.Equal(b, []string{s.ns}, s.texts("q"))
 		require.Len(b, s.eventsOf(store.EventFilter{Entity: hook}), 2)
-		for _, f := range []store.RunFilter{{}, {Workflow: "checkout"}, {Attributes: map[string]string{"a": "1"}}, {Statuses: []journal.Status{journal.StatusRunning}}} {
+		for _, f := range []store.RunFilter{
+			{}, {Workflow: "checkout"}, {Parent: parent}, {Attributes: map[string]string{"a": "1"}}, {Statuses: []journal.Status{journal.StatusRunning}},
+		} {
 			l, err := s.store.Runs(b.ctx(), s.ns, f, store.Page{})
 			require.NoError(b, err)
 			require.Len(b, l.Data, 1)
@@ -68,6 +72,46 @@ func namespaceSameIDs(b *bench) {
 			other.check(run)
 		}
 	}
+}
+
+func namespaceWake(b *bench) {
+	other := b.in(b.ns + "-foreign")
+	run := b.mint()
+	for _, s := range []*bench{b, other} {
+		s.must(s.starting(run, journal.Engine))
+		s.must(s.release(run))
+	}
+	require.NoError(b, b.commit(&store.Changes{Wake: []store.RunKey{{Namespace: b.ns, Run: run}}}))
+	require.Equal(b, b.now, b.run(run).WakeAt)
+	require.Zero(b, other.run(run).WakeAt)
+}
+
+// A workflow's name belongs to its namespace, also for a process that knows none of them yet.
+func namespaceWorkflow(b *bench) {
+	foreign := b.foreign()
+	theirs := foreign.start(journal.Engine, func(c *journal.RunCreated) { c.Workflow, c.StartKey = "both", "key" })
+	foreign.start(journal.Engine, func(c *journal.RunCreated) { c.Workflow = "theirs" })
+	ours := b.start(journal.Engine, func(c *journal.RunCreated) { c.Workflow, c.StartKey = "both", "key" })
+	for ns, want := range map[string]journal.ID{b.ns: ours, foreign.ns: theirs} {
+		cold := b.factory.Again(b.T, b.store)
+		l, err := cold.Runs(b.ctx(), ns, store.RunFilter{Workflow: "both"}, store.Page{})
+		require.NoError(b, err)
+		require.Len(b, l.Data, 1)
+		require.Equal(b, want, l.Data[0].ID)
+		p := *b
+		p.open(b.factory.Again(b.T, b.store))
+		tx := p.begin()
+		loaded, err := tx.Load(b.ctx(), &store.LoadSet{StartKeys: []journal.StartKey{{Namespace: ns, Workflow: "both", Key: "key"}}})
+		require.NoError(b, err)
+		tx.Rollback()
+		for _, started := range loaded.Outside.StartKeys {
+			require.Equal(b, want, started.Run)
+		}
+		require.Len(b, loaded.Outside.StartKeys, 1)
+	}
+	l, err := b.factory.Again(b.T, b.store).Runs(b.ctx(), b.ns, store.RunFilter{Workflow: "theirs"}, store.Page{})
+	require.NoError(b, err)
+	require.Empty(b, l.Data)
 }
 
 func namespaceList(b *bench) {

@@ -1,11 +1,10 @@
 package storetest
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +21,7 @@ var raceTests = []test{
 	{"Held", raceHeld},
 	{"NewNames", raceNewNames},
 	{"PrefixForEver", racePrefix},
+	{"ReadersAndWriter", raceReaders},
 	{"SingleUse", raceSingleUse},
 	{"StartKey", raceStartKey},
 	{"Token", raceToken},
@@ -136,15 +136,21 @@ func raceCreate(b *bench) {
 func raceFence(b *bench) {
 	dead := b.peers(1)[0]
 	run := dead.start(journal.World3)
-	started := make(chan struct{})
+	started, fenced := make(chan struct{}), make(chan struct{})
 	finished := make(chan error, 1)
 	go func() {
 		for n := 0; ; n++ {
+			last := false
+			select {
+			case <-fenced:
+				last = true
+			default:
+			}
 			_, err := dead.insist(&journal.Command{Run: run, Events: []journal.Event{plain(&journal.Annotated{Name: "alive"})}})
 			if n == 0 {
 				close(started)
 			}
-			if err != nil {
+			if err != nil || last {
 				finished <- err
 				return
 			}
@@ -153,6 +159,7 @@ func raceFence(b *bench) {
 	<-started
 	require.NoError(b, b.store.Fence(b.ctx(), dead.self))
 	seq := b.cached(run).Seq
+	close(fenced)
 	requireCode(b, journal.CodeFenced, <-finished)
 	require.Equal(b, seq, b.cached(run).Seq)
 	require.Greater(b, seq, int64(2))
@@ -161,19 +168,16 @@ func raceFence(b *bench) {
 
 // A reader that follows the list of steps while they are written sees each once, stored and inline ones.
 func raceFollowedSteps(b *bench) {
-	const steps = 60
+	const steps = 120
 	writer := b.peers(1)[0]
 	run := writer.start(journal.Engine)
 	finished := make(chan error, 1)
 	state := writer.cached(run)
 	go func() {
-		for n := range steps {
-			var d journal.Data = &journal.StepCompleted{}
-			if n%2 == 0 {
-				d = &journal.StepStarted{}
-			}
+		for n := 0; n < steps; n += 2 {
 			c := writer.optimistic(state, &journal.Command{
-				Run: run, Events: []journal.Event{keyed(fmt.Sprint(n), d)}, Guards: journal.Guards{Owner: journal.Ownership{Incarnation: writer.self, Epoch: 1}},
+				Run: run, Guards: journal.Guards{Owner: journal.Ownership{Incarnation: writer.self, Epoch: 1}},
+				Events: []journal.Event{keyed(fmt.Sprint(n), &journal.StepStarted{}), keyed(fmt.Sprint(n+1), &journal.StepCompleted{})},
 			})
 			tx, err := writer.writer.Begin(b.ctx(), b.now)
 			if err == nil {
@@ -255,8 +259,6 @@ func raceNewNames(b *bench) {
 func racePrefix(b *bench) {
 	writer := b.peers(1)[0]
 	run := writer.start(journal.World6)
-	ctx, cancel := context.WithTimeout(b.ctx(), 20*time.Second)
-	defer cancel()
 	finished := make(chan error, 1)
 	go func() {
 		for n := range 30 {
@@ -276,7 +278,7 @@ func racePrefix(b *bench) {
 			over = true
 		default:
 		}
-		j, err := b.store.Journal(ctx, b.ns, run, 0)
+		j, err := b.store.Journal(b.ctx(), b.ns, run, 0)
 		require.NoError(b, err)
 		require.GreaterOrEqual(b, len(j.Events), len(seen))
 		require.Zero(b, len(j.Events)%2, "a batch is seen whole")
@@ -285,6 +287,47 @@ func racePrefix(b *bench) {
 		seen = j.Events
 	}
 	require.Len(b, seen, 62)
+}
+
+// While somebody writes, readers get answers and no errors of the database, also about what nobody has heard of.
+func raceReaders(b *bench) {
+	writer := b.peers(1)[0]
+	run := writer.start(journal.World3)
+	stop := make(chan struct{})
+	finished := make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				finished <- nil
+				return
+			default:
+			}
+			if _, err := writer.insist(&journal.Command{Run: run, Events: []journal.Event{plain(&journal.Annotated{Name: "n"})}}); err != nil {
+				finished <- err
+				return
+			}
+		}
+	}()
+	readers := []*bench{b, b, b}
+	b.together(readers, func(i int, _ *bench) error {
+		for n := range 8 {
+			for _, ns := range []string{b.ns, fmt.Sprint("unheard of ", i, n)} {
+				for name, err := range readAll(b.ctx(), b.store, ns, run) {
+					if err != nil && journal.CodeOf(err).Status() != http.StatusNotFound {
+						return fmt.Errorf("%s: %w", name, err)
+					}
+				}
+			}
+			if _, err := b.store.Info(b.ctx()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	close(stop)
+	require.NoError(b, <-finished)
+	b.check(run)
 }
 
 // One resume of a single-use token wins (invariant 6).

@@ -72,6 +72,11 @@ func writerBigBatch(b *bench) {
 	for i, r := range got {
 		require.Equal(b, ids[i], r.ID)
 	}
+	for _, i := range []int{0, 1, size / 2, size - 1} {
+		j, err := b.store.Journal(b.ctx(), b.ns, ids[i], 0)
+		require.NoError(b, err)
+		require.Equal(b, j.Ref, c.Runs[i].State.Ref)
+	}
 	b.check(ids[0], ids[size-1])
 }
 
