@@ -23,7 +23,7 @@ type Reader interface {
 
 	// Event returns one event by its position.
 	Event(ctx context.Context, namespace string, run journal.ID, seq int64, r Resolve) (*journal.Event, error)
-	// Events lists events in the order of the journal.
+	// Events lists events in the order of the journal; those of an entity in several runs come run by run.
 	Events(ctx context.Context, namespace string, f EventFilter, p Page) (List[RunEvent], error)
 
 	// Step returns a step.
@@ -35,7 +35,7 @@ type Reader interface {
 	Hook(ctx context.Context, namespace string, run, id journal.ID, r Resolve) (*RunHook, error)
 	// HookByToken returns the hook that holds a token.
 	HookByToken(ctx context.Context, namespace, token string, r Resolve) (*RunHook, error)
-	// Hooks lists the hooks of a run, or of the whole namespace if run is zero, by time of creation.
+	// Hooks lists the hooks of a run in the order of their creation, or those of the whole namespace if run is zero: run by run.
 	Hooks(ctx context.Context, namespace string, run journal.ID, r Resolve, p Page) (List[*RunHook], error)
 
 	// Wait returns a wait of a run.

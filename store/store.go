@@ -102,7 +102,7 @@ type LoadedRun struct {
 type Changes struct {
 	// Runs in the order of (namespace, id), none twice. Each is written completely or, with an error, not at all.
 	Runs []RunChange
-	// Messages to add. One whose queue and key are taken by a message that is not done is left out.
+	// Messages to add. One whose id, or whose queue and key, are those of a message that is not done is left out.
 	Messages []journal.Message
 	// Done are messages to remove.
 	Done []journal.ID

@@ -17,6 +17,8 @@ const (
 	maxPause = time.Second
 	// maxTries is how often a batch is tried together before each of its runs is tried alone.
 	maxTries = 4
+	// maxTriesAlone is how often a run that was read and locked may still collide. Each time somebody else must have been faster.
+	maxTriesAlone = 50
 )
 
 // batch is the commands of one transaction on their way into the database.
@@ -26,6 +28,8 @@ type batch struct {
 	outside *journal.Outside
 	// careful makes the batch read everything before it decides, because guessing has failed.
 	careful bool
+	// sent says that the last attempt came as far as its commit.
+	sent bool
 }
 
 // runBatch is the commands of one run in a batch.
@@ -70,15 +74,23 @@ func (b *batch) run(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, store.ErrUnknownOutcome):
-			applied, err := b.settle(ctx)
-			if err != nil {
-				return b.giveUp(ctx, err)
+			applied, settleErr := b.settle(ctx)
+			if settleErr != nil {
+				b.rollback()
+				return b.giveUp(ctx, settleErr)
 			}
 			if applied {
 				b.succeed()
 				return nil
 			}
 			b.rollback()
+			if cause := journal.AsError(err); cause.Code != journal.CodeInternal {
+				return b.giveUp(ctx, cause) // a full disk, say: it was not applied, and trying again would not help
+			}
+			if try > 1 && !sleep(ctx, pause) {
+				return b.giveUp(ctx, b.c.closedError())
+			}
+			pause = min(2*pause, maxPause)
 		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrBusy):
 			b.rollback()
 			b.c.stats.retried(err)
@@ -86,10 +98,18 @@ func (b *batch) run(ctx context.Context) error {
 			if try >= maxTries && len(b.runs) > 1 {
 				return b.oneByOne(ctx)
 			}
+			if try >= maxTriesAlone && errors.Is(err, store.ErrConflict) {
+				return b.giveUp(ctx, journal.Errorf(journal.CodeInternal, "the command collides with what is stored, and reading that does not show how: %w", err))
+			}
 			if try > 1 && !sleep(ctx, pause) {
 				return b.giveUp(ctx, b.c.closedError())
 			}
 			pause = min(2*pause, maxPause)
+		case journal.CodeOf(err) == journal.CodeUnreachable && !b.sent && try == 1:
+			b.rollback() // the connection was lost before anything was sent to be committed
+		case journal.CodeOf(err) == journal.CodeCorrupt && len(b.runs) > 1:
+			b.rollback()
+			return b.oneByOne(ctx) // one of the runs cannot be read
 		default:
 			b.rollback()
 			return b.giveUp(ctx, err)
@@ -162,23 +182,22 @@ func (b *batch) attempt(ctx context.Context) error {
 	}
 	defer tx.Rollback()
 	b.outside = journal.NewOutside()
+	b.sent = false
 	b.guess()
-	if err := b.load(ctx, tx, b.unread()); err != nil {
-		return err
-	}
-	if err := b.reduceAll(b.runs, now); err != nil {
-		return err
-	}
-	// A refusal must rest on what the database holds, not on what is remembered of it.
-	if doubtful := b.doubtful(); len(doubtful) > 0 {
-		for _, r := range doubtful {
-			r.reset()
-		}
+	for doubtful := b.unread(); ; {
 		if err := b.load(ctx, tx, doubtful); err != nil {
 			return err
 		}
-		if err := b.reduceAll(doubtful, now); err != nil {
+		if err := b.reduceAll(now); err != nil {
 			return err
+		}
+		// A refusal must rest on what the database holds, not on what is remembered of it. All runs are reduced again, because they
+		// see each other's tokens and start keys.
+		if doubtful = b.doubtful(); len(doubtful) == 0 {
+			break
+		}
+		for _, r := range b.runs {
+			r.reset()
 		}
 	}
 	b.postponeBusy()
@@ -187,6 +206,7 @@ func (b *batch) attempt(ctx context.Context) error {
 		b.succeed()
 		return nil
 	}
+	b.sent = true
 	if err := tx.Commit(ctx, changes); err != nil {
 		return err
 	}
@@ -253,15 +273,15 @@ func wroteAll(res *journal.Result) bool {
 	return true
 }
 
-// reduceAll reduces the commands of runs.
-func (b *batch) reduceAll(runs []*runBatch, now journal.Time) error {
+// reduceAll reduces all commands of the batch.
+func (b *batch) reduceAll(now journal.Time) error {
 	var mintErr error
 	env := journal.Env{Now: now, Self: b.c.incarnation, Mint: func() journal.ID {
 		id, err := b.c.cfg.Mint(now)
 		mintErr = errors.Join(mintErr, err)
 		return id
 	}}
-	for _, r := range runs {
+	for _, r := range b.runs {
 		if !r.busy {
 			r.reduce(env, b.outside)
 		}
@@ -310,7 +330,9 @@ func (r *runBatch) read(q journal.Read, res *journal.Result) []journal.Event {
 
 // reset forgets what was reduced, so that it can be reduced again.
 func (r *runBatch) reset() {
-	r.state.Rollback()
+	if r.state != nil {
+		r.state.Rollback()
+	}
 	r.events = nil
 }
 

@@ -67,8 +67,9 @@ type Committer struct {
 	stats       stats
 	now         journal.Time // of the last batch: time does not go back in a journal
 
-	stop context.CancelFunc
-	done chan struct{}
+	stop  context.CancelFunc
+	done  chan struct{}
+	close func() error // ends the writer, once
 
 	mu     sync.Mutex
 	failed error // why nothing can be committed any more
@@ -84,7 +85,7 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Committer{
 		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue), cache: newCache(cfg.CacheBytes),
-		stop: stop, done: make(chan struct{}),
+		stop: stop, done: make(chan struct{}), close: sync.OnceValue(writer.Close),
 	}
 	go c.run(life)
 	return c, nil
@@ -105,6 +106,9 @@ func (c *Committer) Do(ctx context.Context, cmd *journal.Command) (*journal.Resu
 // Submit puts a command into the queue of its run. It waits only while the committer is full. The command must not be
 // changed afterwards.
 func (c *Committer) Submit(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
+	if err := cmd.Check(); err != nil {
+		return nil, err
+	}
 	t := &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()}
 	if err := c.queue.put(ctx, t); err != nil {
 		if errors.Is(err, errClosed) {
@@ -125,7 +129,7 @@ func (c *Committer) Close(ctx context.Context) error {
 		<-c.done
 	}
 	c.stop()
-	return c.writer.Close()
+	return c.close()
 }
 
 // Stats returns what the committer has done so far.

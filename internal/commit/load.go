@@ -143,6 +143,7 @@ func (r *runBatch) adopt(loaded *store.LoadedRun) error {
 	case r.remembered():
 		return r.catchUp(read, loaded.Events)
 	case len(loaded.Events) > 0 && loaded.Events[0].Seq == 1:
+		r.state = read
 		state, err := journal.Fold(r.key.Namespace, r.key.Run, loaded.Events)
 		if err != nil {
 			return err

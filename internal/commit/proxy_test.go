@@ -17,13 +17,13 @@ var syncMessage = []byte{'S', 0, 0, 0, 4}
 // proxy is a network between a PostgreSQL client and its server that can be cut for the client while the server still gets
 // what was on its way, later.
 type proxy struct {
-	t      *testing.T
 	url    string
 	server string
 
-	mu   sync.Mutex
-	cut  *cut
-	late sync.WaitGroup
+	mu     sync.Mutex
+	cut    *cut
+	late   chan struct{} // closed when the server has everything
+	serves sync.WaitGroup
 }
 
 // cut is what is to happen to the next message that contains the words.
@@ -39,19 +39,23 @@ func newProxy(t *testing.T, serverURL string) *proxy {
 	require.NoError(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	p := &proxy{t: t, server: u.Host}
+	p := &proxy{server: u.Host, late: make(chan struct{})}
 	u.Host = listener.Addr().String()
 	p.url = u.String()
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
+	p.serves.Go(func() {
 		for {
 			client, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			go p.serve(client)
+			t.Cleanup(func() { _ = client.Close() })
+			p.serves.Go(func() { p.serve(client) })
 		}
-	}()
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		p.serves.Wait()
+	})
 	return p
 }
 
@@ -62,7 +66,7 @@ func (p *proxy) cutNext(words []byte, keep func([]byte) int, pause time.Duration
 }
 
 // wait waits until the server has everything.
-func (p *proxy) wait() { p.late.Wait() }
+func (p *proxy) wait() { <-p.late }
 
 func (p *proxy) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
@@ -70,7 +74,7 @@ func (p *proxy) serve(client net.Conn) {
 	if err != nil {
 		return
 	}
-	go func() {
+	p.serves.Go(func() {
 		defer func() { _ = client.Close() }()
 		buf := make([]byte, 64<<10)
 		for {
@@ -82,7 +86,7 @@ func (p *proxy) serve(client net.Conn) {
 				return
 			}
 		}
-	}()
+	})
 	buf := make([]byte, 256<<10)
 	for {
 		n, err := client.Read(buf)
@@ -92,6 +96,7 @@ func (p *proxy) serve(client net.Conn) {
 		}
 		message := buf[:n]
 		if c := p.takeCut(message); c != nil {
+			_ = client.Close()
 			p.sendLate(server, message, c)
 			return
 		}
@@ -117,11 +122,9 @@ func (p *proxy) sendLate(server net.Conn, message []byte, c *cut) {
 	now := c.keep(message)
 	_, _ = server.Write(message[:now])
 	rest := bytes.Clone(message[now:])
-	p.late.Add(1)
-	time.AfterFunc(c.pause, func() {
-		defer p.late.Done()
-		_, _ = server.Write(rest)
-		time.Sleep(100 * time.Millisecond) // let the server read it before the connection goes
-		_ = server.Close()
-	})
+	time.Sleep(c.pause)
+	_, _ = server.Write(rest)
+	time.Sleep(100 * time.Millisecond) // let the server read it before the connection goes
+	_ = server.Close()
+	close(p.late)
 }

@@ -14,6 +14,8 @@ type Command struct {
 	Read      Read
 	// Messages are put into their queues together with the events.
 	Messages []Message
+
+	checked bool // by Check, and found good
 }
 
 // Guards are conditions under which a command is accepted. Those that are not set always hold.

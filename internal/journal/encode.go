@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"reflect"
+
 	"github.com/fxamacker/cbor/v2"
 )
 
@@ -80,7 +82,7 @@ func DecodeData(t EventType, enc Encoded) (Data, error) {
 
 // PayloadBytes returns the size of the user's values in an event's data.
 func PayloadBytes(d Data) int {
-	if d == nil {
+	if absent(d) {
 		return 0
 	}
 	n := 0
@@ -93,3 +95,6 @@ func PayloadBytes(d Data) int {
 	}
 	return n
 }
+
+// absent reports whether there is no data, also where somebody put a nil pointer into the interface.
+func absent(d Data) bool { return d == nil || reflect.ValueOf(d).IsNil() }

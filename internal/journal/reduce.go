@@ -39,7 +39,7 @@ const (
 )
 
 func (r *reduction) run() error {
-	if err := r.checkCommand(); err != nil {
+	if err := r.cmd.Check(); err != nil {
 		return err
 	}
 	if err := r.checkGuards(); err != nil {
@@ -85,9 +85,12 @@ func (r *reduction) existing() error {
 	return nil
 }
 
-// checkCommand refuses what is wrong in every state.
-func (r *reduction) checkCommand() error {
-	c := r.cmd
+// Check refuses what is wrong in every state. [State.Reduce] does it too, unless it was done: then it need not be done
+// where commands queue up. A command must not be changed after it was checked.
+func (c *Command) Check() error {
+	if c.checked {
+		return nil
+	}
 	if c.Run.IsZero() {
 		return Errorf(CodeMalformed, "the command names no run")
 	}
@@ -107,6 +110,7 @@ func (r *reduction) checkCommand() error {
 			return err
 		}
 	}
+	c.checked = true
 	return nil
 }
 
@@ -405,7 +409,7 @@ func (r *reduction) wake() {
 
 // checkEvent refuses an event that is wrong in every run.
 func checkEvent(e *Event, perEvent bool) error {
-	if e.Data == nil {
+	if absent(e.Data) {
 		return Errorf(CodeUnknownEvent, "an event without data, or of an unknown type")
 	}
 	t := e.Data.EventType()

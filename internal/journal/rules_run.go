@@ -57,10 +57,7 @@ func (r *reduction) checkSpec(d *RunCreated) error {
 	if DialectOfSpec(d.Spec) != d.Dialect {
 		return Errorf(CodeMalformed, "World spec version %d does not go with dialect %s", d.Spec, d.Dialect)
 	}
-	if d.Dialect == Engine {
-		return nil
-	}
-	// World clients choose the id: its time must be about now, because lists sort by it.
+	// Callers choose the id: its time must be about now, because lists sort by it, and searches by time rely on it.
 	made := r.cmd.Run.Time()
 	if made < r.env.Now-maxRunIDPast || made > r.env.Now+maxRunIDFuture {
 		return Errorf(CodeMalformed, "the id %s was made at %s, too far from now (%s)", PrefixRun.Format(r.cmd.Run), made, r.env.Now)

@@ -164,7 +164,7 @@ const (
 	// insertMessages leaves out messages whose key is taken, but not silently those whose id is.
 	insertMessages = `insert into messages (id, ns, queue, run, key, visible_at, payload, created_at)
 		select u.*, $8::bigint from unnest($1::uuid[], $2::integer[], $3::text[], $4::uuid[], $5::text[], $6::bigint[], $7::bytea[]) as u
-		on conflict (ns, queue, key) where key is not null do nothing`
+		on conflict do nothing`
 	deleteMessages = `delete from messages where id = any($1::uuid[])`
 	notify         = `select pg_notify($2::text, u) from unnest($1::text[]) as u`
 )

@@ -29,6 +29,8 @@ const (
 	helperVariable = "CAIRN_TEST_SQLITE_HELPER"
 	// commitsVariable is how many batches the process commits; 0: until it is killed.
 	commitsVariable = "CAIRN_TEST_SQLITE_COMMITS"
+	// runVariable is the run that all processes write to.
+	runVariable = "CAIRN_TEST_SQLITE_RUN"
 )
 
 func TestMain(m *testing.M) {
@@ -45,8 +47,16 @@ func TestMain(m *testing.M) {
 var (
 	idsMutex sync.Mutex
 	ids      = journal.NewMinter(rand.Reader)
-	shared   = journal.ID{1, 2, 3} // the run that all processes write to
+	shared   = sharedRun() // the run that all processes write to
 )
+
+// sharedRun returns the run that the parent process chose, or chooses one.
+func sharedRun() journal.ID {
+	if id, err := journal.PrefixRun.Parse(os.Getenv(runVariable)); err == nil {
+		return id
+	}
+	return newID()
+}
 
 func now() journal.Time { return journal.TimeOf(time.Now()) }
 
@@ -138,7 +148,7 @@ func startHelper(t *testing.T, path string, commits int) (*exec.Cmd, *bytes.Buff
 	program, err := os.Executable()
 	require.NoError(t, err)
 	command := exec.CommandContext(t.Context(), program)
-	command.Env = append(os.Environ(), helperVariable+"="+path, fmt.Sprint(commitsVariable, "=", commits))
+	command.Env = append(os.Environ(), helperVariable+"="+path, fmt.Sprint(commitsVariable, "=", commits), runVariable+"="+journal.PrefixRun.Format(shared))
 	var problems bytes.Buffer
 	command.Stderr = &problems
 	return command, &problems

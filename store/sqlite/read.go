@@ -5,13 +5,15 @@ import (
 	"database/sql"
 	"database/sql/driver"
 
+	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
 )
 
 // each runs a query and gives each row to f, which may keep the values. While another process has the file to itself, the query is
 // begun again: that happens before the first row.
 func (s *Store) each(ctx context.Context, q querier, columns int, f func(row []driver.Value) error, query string, args ...any) error {
-	if _, pool := q.(*sql.DB); pool { // a snapshot has its turn already
+	_, pool := q.(*sql.DB)
+	if pool { // a snapshot has its turn already
 		if err := s.turn.take(ctx); err != nil {
 			return err
 		}
@@ -21,6 +23,10 @@ func (s *Store) each(ctx context.Context, q querier, columns int, f func(row []d
 	var failed error
 	err := retryBusy(ctx, func() error {
 		rows, err := q.QueryContext(ctx, query, args...)
+		if pool && s.reopened(q, err) {
+			q = s.db()
+			rows, err = q.QueryContext(ctx, query, args...)
+		}
 		if err != nil {
 			return err
 		}
@@ -40,7 +46,17 @@ func (s *Store) one(ctx context.Context, into []any, query string, args ...any) 
 		return err
 	}
 	defer s.turn.give()
-	return scanOne(ctx, s.db(), into, query, args...)
+	db := s.db()
+	err := scanOne(ctx, db, into, query, args...)
+	if s.reopened(db, err) {
+		err = scanOne(ctx, s.db(), into, query, args...)
+	}
+	return err
+}
+
+// reopened reports whether a query failed because the file was closed and opened again in the meantime.
+func (s *Store) reopened(q querier, err error) bool {
+	return err != nil && !s.closed.Load() && q != querier(s.db()) && journal.CodeOf(classify("read", err)) == journal.CodeClosed
 }
 
 func scanOne(ctx context.Context, q querier, into []any, query string, args ...any) error {

@@ -33,7 +33,11 @@ func (s *Store) snapshot(ctx context.Context) (*sql.Tx, func(), error) {
 	if err := s.turn.take(ctx); err != nil {
 		return nil, nil, err
 	}
-	tx, err := s.db().BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	db := s.db()
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if s.reopened(db, err) {
+		tx, err = s.db().BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	}
 	if err != nil {
 		s.turn.give()
 		return nil, nil, classify("read", err)

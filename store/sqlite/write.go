@@ -276,7 +276,7 @@ func (t *tx) sweep(ref int64, run *journal.Run) error {
 
 const (
 	insertMessage = `insert into cairn_messages (id, ns, queue, run, key, created_at, visible_at, payload) values (?, ?, ?, ?, ?, ?, ?, ?)
-		on conflict (ns, queue, key) where key is not null do nothing`
+		on conflict do nothing`
 	deleteMessage = `delete from cairn_messages where id = ?`
 )
 

@@ -21,7 +21,8 @@ type Writer struct {
 	batch       int64 // the last batch that was begun and not taken back
 	raw         *rawConn
 	args        []driver.Value // reused from batch to batch
-	broken      bool           // the connection may not be used any more: its last commit failed
+	broken      bool           // the connection may not be used any more
+	doubt       bool           // it is not known whether the last batch was committed
 	open        *tx            // the batch that has begun and not ended
 }
 
@@ -101,12 +102,17 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 }
 
 // Begin implements [store.Writer]. The transaction begins with the first Load, or with Commit.
-func (w *Writer) Begin(_ context.Context, now journal.Time) (store.Tx, error) {
+func (w *Writer) Begin(ctx context.Context, now journal.Time) (store.Tx, error) {
 	if w.raw == nil || w.store.closed.Load() {
 		return nil, journal.Errorf(journal.CodeClosed, "the writer was closed")
 	}
-	if w.broken {
+	if w.doubt {
 		return nil, store.ErrUnknownOutcome
+	}
+	if w.broken { // a rollback failed: nothing is in doubt, but the connection is not to be trusted
+		if err := w.reopen(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return &tx{w: w, now: now}, nil
 }
@@ -130,7 +136,7 @@ func (w *Writer) Settle(ctx context.Context) (bool, error) {
 	if err := retryBusy(ctx, read); err != nil {
 		return false, classify("settle", err)
 	}
-	w.broken = false
+	w.doubt = false
 	applied := batch == w.batch
 	w.batch = batch
 	if !applied && fenced {
@@ -159,7 +165,7 @@ func (w *Writer) reopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.raw = raw
+	w.raw, w.broken = raw, false
 	return nil
 }
 
@@ -263,7 +269,7 @@ func (t *tx) commit(ctx context.Context) error {
 	t.done = true
 	defer t.ended()
 	if err != nil {
-		t.w.broken = true
+		t.w.doubt = true
 		t.w.store.cfg.Logger.ErrorContext(ctx, "commit failed; the file is opened again", slog.Any("error", err))
 		return errorsJoin(store.ErrUnknownOutcome, classify("commit", err))
 	}
