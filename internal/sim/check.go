@@ -35,6 +35,7 @@ func (w *world) check(st store.Store) error {
 	for _, c := range w.claims {
 		errs = append(errs, c.check(found[c.mark]))
 	}
+	errs = append(errs, w.oneOwner())
 	for _, f := range w.fences {
 		now, err := w.marks(st, f.incarnation)
 		if err != nil {
@@ -56,6 +57,73 @@ func sameViews(st store.Store, run journal.ID) error {
 		err = errors.Join(err, fmt.Errorf("%v", d))
 	}
 	return err
+}
+
+// oneOwner checks that what owners were told fits together: an epoch belongs to one incarnation, and what was written in it stands
+// between its claim and the next.
+func (w *world) oneOwner() error {
+	type epoch struct {
+		run   journal.ID
+		epoch int64
+	}
+	claimed := map[epoch]claim{}
+	var errs []error
+	for _, c := range w.claims {
+		if c.fate != acknowledged || !c.claims {
+			continue
+		}
+		if other, twice := claimed[epoch{c.run, c.epoch}]; twice {
+			errs = append(errs, fmt.Errorf("%s and %s claimed the same run in epoch %d", c.mark, other.mark, c.epoch))
+		}
+		claimed[epoch{c.run, c.epoch}] = c
+	}
+	for _, c := range w.claims {
+		if c.fate != acknowledged || c.claims || c.epoch == 0 {
+			continue
+		}
+		if mine, ok := claimed[epoch{c.run, c.epoch}]; ok && (mine.incarnation != c.incarnation || mine.seq > c.seq) {
+			errs = append(errs, fmt.Errorf("%s was written in epoch %d, which %s claimed at %d", c.mark, c.epoch, mine.mark, mine.seq))
+		}
+		if next, ok := claimed[epoch{c.run, c.epoch + 1}]; ok && next.seq < c.seq {
+			errs = append(errs, fmt.Errorf("%s was written at %d in epoch %d, after %s had claimed the run at %d", c.mark, c.seq, c.epoch, next.mark, next.seq))
+		}
+	}
+	return errors.Join(append(errs, w.noRobbery())...)
+}
+
+// noRobbery checks that a run is claimed only when its last owner gave it back or was declared dead.
+func (w *world) noRobbery() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	dead := map[journal.ID]bool{}
+	for _, f := range w.fences {
+		dead[f.incarnation] = true
+	}
+	var errs []error
+	for _, next := range w.claims {
+		if next.fate != acknowledged || !next.claims {
+			continue
+		}
+		for _, mine := range w.claims {
+			if mine.fate != acknowledged || !mine.claims || mine.run != next.run || mine.epoch != next.epoch-1 || dead[mine.incarnation] {
+				continue
+			}
+			if !w.releasedIn(mine) {
+				errs = append(errs, fmt.Errorf("%s claimed a run that %s owned and had not given back", next.mark, mine.mark))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// releasedIn reports whether a command that may have been applied gave the run back, or ended it, in the epoch of a claim. The lock is held.
+func (w *world) releasedIn(mine claim) bool {
+	for _, c := range w.claims {
+		if c.run == mine.run && c.incarnation == mine.incarnation && c.epoch == mine.epoch && c.releases && c.fate != refused {
+			return true
+		}
+	}
+	return false
 }
 
 type place struct {

@@ -37,6 +37,7 @@ func (c *client) work(commands int) int {
 		case err == nil:
 			c.p.learn(res.Run)
 			c.checkRead(cmd, res)
+			c.owns(cmd, res)
 			c.note(cmd, mark, acknowledged, res.Outcomes[0].Seq, fmt.Sprintf("ok at %d", res.Outcomes[0].Seq))
 		case journal.CodeOf(err) == journal.CodeOutcomeUnknown:
 			c.note(cmd, mark, unknown, 0, "unknown")
@@ -45,6 +46,13 @@ func (c *client) work(commands int) int {
 		}
 	}
 	return commands
+}
+
+// owns puts the epoch that a claim gave into the command, so that it is noted.
+func (c *client) owns(cmd *journal.Command, res *journal.Result) {
+	if cmd.Lease == journal.LeaseClaim {
+		cmd.Guards.Owner.Epoch = res.Run.Epoch
+	}
 }
 
 // checkRead checks the answer to a question that came with a command: all events since the position, without a gap, to the last one.
@@ -107,7 +115,10 @@ func (c *client) do(cmd *journal.Command) (*journal.Result, error) {
 
 func (c *client) note(cmd *journal.Command, mark string, f fate, seq int64, text string) {
 	c.w.mu.Lock()
-	c.w.claims = append(c.w.claims, claim{mark: mark, run: cmd.Run, incarnation: c.p.incarnation, fate: f, seq: seq})
+	c.w.claims = append(c.w.claims, claim{
+		mark: mark, run: cmd.Run, incarnation: c.p.incarnation, fate: f, seq: seq, epoch: cmd.Guards.Owner.Epoch, claims: cmd.Lease == journal.LeaseClaim,
+		releases: cmd.Lease == journal.LeaseRelease,
+	})
 	c.w.mu.Unlock()
 	c.w.trace.Add(c.name, "%s %s%s: %s", mark, cmd.Events[0].Data.EventType(), lease(cmd), text)
 }

@@ -65,6 +65,9 @@ type claim struct {
 	incarnation journal.ID
 	fate        fate
 	seq         int64
+	epoch       int64 // of an owner's command; of a claim, the new one
+	claims      bool
+	releases    bool
 }
 
 type fate string

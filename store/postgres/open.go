@@ -54,6 +54,9 @@ var readerSettings = map[string]string{
 	"application_name": "cairn",
 	"enable_seqscan":   "off",
 	"jit":              "off",
+	// Every list has an index in its order. Without statistics the planner may prefer to fetch everything and sort it.
+	"enable_sort":       "off",
+	"enable_bitmapscan": "off",
 }
 
 // Store is a schema in a PostgreSQL database.

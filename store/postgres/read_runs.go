@@ -206,11 +206,16 @@ func (q *runQuery) part(f *store.RunFilter) string {
 		for _, key := range attributes[1:] {
 			add(` and exists (select from attributes x where x.run = r.no and x.key = `, q.args.add(key), ` and x.value = `, q.args.add(f.Attributes[key]), `)`)
 		}
+		if q.workflow != 0 {
+			add(` and r.workflow = `, q.args.add(q.workflow))
+		}
+	} else if q.workflow != 0 && f.Parent.IsZero() { // a workflow's number stands for its namespace too
+		add(`select r.* from runs r where r.workflow = `, q.args.add(q.workflow))
 	} else {
 		add(`select r.* from runs r where r.ns = `, q.args.add(q.ns))
-	}
-	if q.workflow != 0 {
-		add(` and r.workflow = `, q.args.add(q.workflow))
+		if q.workflow != 0 {
+			add(` and r.workflow = `, q.args.add(q.workflow))
+		}
 	}
 	if !f.Parent.IsZero() {
 		add(` and r.parent = `, q.args.add(raw(f.Parent)))
