@@ -41,6 +41,7 @@ type Store struct {
 	cfg     Config
 	names   names
 	hub     *hub
+	ckpt    checkpointer
 	readers atomic.Pointer[sql.DB]
 	closed  atomic.Bool
 	// statements counts what writers have executed.
@@ -100,6 +101,7 @@ func Memory(ctx context.Context, cfg *Config) (*Store, error) {
 
 func newStore(cfg *Config) *Store {
 	s := &Store{hub: newHub()}
+	s.ckpt.s = s
 	if cfg != nil {
 		s.cfg = *cfg
 	}
@@ -122,7 +124,7 @@ func dsn(u *url.URL, readOnly bool) string {
 		q.Add("_pragma", "query_only(1)")
 	} else {
 		q.Add("_pragma", "journal_mode(wal)")
-		q.Add("_pragma", "wal_autocheckpoint(4000)")
+		q.Add("_pragma", "wal_autocheckpoint(16000)")
 	}
 	q.Add("_pragma", "cache_size(-65536)")
 	q.Add("_pragma", "temp_store(memory)")
