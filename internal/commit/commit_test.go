@@ -168,8 +168,8 @@ func TestTwoCommittersCollide(t *testing.T) {
 
 			token := first.id().String()
 			holder, loser := first.newRun(), second.newRun()
-			first.must(first.owned(holder, hook("h", token)))
-			res := second.must(second.owned(loser, hook("h", token)))
+			first.must(first.owned(holder, hook(token)))
+			res := second.must(second.owned(loser, hook(token)))
 			require.Equal(t, &journal.HookConflict{Token: token, Run: holder}, res.Appended[0].Data)
 
 			key := first.id().String()

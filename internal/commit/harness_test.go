@@ -149,8 +149,8 @@ func note(text string) journal.Event {
 	return journal.Event{Data: &journal.Annotated{Name: "note", Value: journal.Payload(text)}}
 }
 
-func hook(key, token string) journal.Event {
-	return journal.Event{Key: key, Data: &journal.HookCreated{Token: token}}
+func hook(token string) journal.Event {
+	return journal.Event{Key: "h", Data: &journal.HookCreated{Token: token}}
 }
 
 func world(workflow string) journal.Event {

@@ -178,9 +178,9 @@ func TestNoFalseConflict(t *testing.T) {
 			require.NoError(t, err)
 			tickets = append(tickets, ticket)
 		}
-		ty, err := p.Submit(t.Context(), p.owned(y, hook("h", "T")))
+		ty, err := p.Submit(t.Context(), p.owned(y, hook("T")))
 		require.NoError(t, err)
-		tx, err := p.Submit(t.Context(), p.owned(x, hook("h", "T")))
+		tx, err := p.Submit(t.Context(), p.owned(x, hook("T")))
 		require.NoError(t, err)
 		_, err = ty.Wait(t.Context())
 		require.Error(t, err)

@@ -200,22 +200,24 @@ func (q *runQuery) part(f *store.RunFilter) string {
 		}
 	}
 	attributes := slices.Sorted(maps.Keys(f.Attributes))
-	if len(attributes) > 0 {
+	workflow := func() {
+		if q.workflow != 0 {
+			add(` and r.workflow = `, q.args.add(q.workflow))
+		}
+	}
+	switch {
+	case len(attributes) > 0:
 		add(`select r.* from attributes a join runs r on r.no = a.run where a.ns = `, q.args.add(q.ns), ` and a.key = `, q.args.add(attributes[0]),
 			` and a.value = `, q.args.add(f.Attributes[attributes[0]]))
 		for _, key := range attributes[1:] {
 			add(` and exists (select from attributes x where x.run = r.no and x.key = `, q.args.add(key), ` and x.value = `, q.args.add(f.Attributes[key]), `)`)
 		}
-		if q.workflow != 0 {
-			add(` and r.workflow = `, q.args.add(q.workflow))
-		}
-	} else if q.workflow != 0 && f.Parent.IsZero() { // a workflow's number stands for its namespace too
+		workflow()
+	case q.workflow != 0 && f.Parent.IsZero(): // a workflow's number stands for its namespace too
 		add(`select r.* from runs r where r.workflow = `, q.args.add(q.workflow))
-	} else {
+	default:
 		add(`select r.* from runs r where r.ns = `, q.args.add(q.ns))
-		if q.workflow != 0 {
-			add(` and r.workflow = `, q.args.add(q.workflow))
-		}
+		workflow()
 	}
 	if !f.Parent.IsZero() {
 		add(` and r.parent = `, q.args.add(raw(f.Parent)))
