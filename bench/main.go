@@ -42,6 +42,11 @@ func workloads() []workload {
 		{"growth", "append while the database grows to a million events", growthWorkload},
 		{"read", "point reads of runs, beside point reads of plain rows", readWorkload},
 		{"list", "pages of a million runs: the first beside the thousandth", listWorkload},
+		{"w1", "a backlog of one-step runs, 64 submitters, until all have ended", backlog("w1", 1)},
+		{"w10", "the same with ten steps, one after the other", backlog("w10", 10)},
+		{"w1-closed", "start a one-step run and wait for it, 1 and 64 callers", closedLoop("w1-closed", 1, 1, 64)},
+		{"w10-closed", "the same with ten steps", closedLoop("w10-closed", 10, 1, 64)},
+		{"fan", "one run with 500 parallel steps", fanOut},
 	}
 }
 
@@ -119,7 +124,7 @@ func startProfile(path string) (stop func(), err error) {
 func usage(flags *flag.FlagSet) {
 	fmt.Fprintln(flags.Output(), "usage: go run ./bench [flags] [WORKLOAD…]\n\nworkloads (all if none is named):")
 	for _, wl := range workloads() {
-		fmt.Fprintf(flags.Output(), "  %-8s %s\n", wl.name, wl.about)
+		fmt.Fprintf(flags.Output(), "  %-10s %s\n", wl.name, wl.about)
 	}
 	fmt.Fprintln(flags.Output(), "\nflags:")
 	flags.PrintDefaults()

@@ -21,6 +21,12 @@ type Reader interface {
 	// Journal returns the run and all events after a position, unpaged, from one moment: what replay needs.
 	Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*Journal, error)
 
+	// Due lists runs that somebody should look at, those that wait longest first: nobody owns them and their time has come, or
+	// something came from outside to a run of the given owner.
+	Due(ctx context.Context, f DueFilter) ([]DueRun, error)
+	// Owners returns the incarnations that own runs, each with the last beat of its heart, 0 if it never beat.
+	Owners(ctx context.Context) (map[journal.ID]int64, error)
+
 	// Event returns one event by its position.
 	Event(ctx context.Context, namespace string, run journal.ID, seq int64, r Resolve) (*journal.Event, error)
 	// Events lists events in the order of the journal; those of an entity in several runs come run by run.
@@ -68,6 +74,26 @@ type RunFilter struct {
 	// CreatedFrom and CreatedBefore restrict the time of creation to [from, before).
 	CreatedFrom, CreatedBefore journal.Time
 }
+
+// DueFilter chooses runs that are due.
+type DueFilter struct {
+	Namespace string
+	Workflows []string // that the caller can execute
+	Owner     journal.ID
+	Now       journal.Time
+	Limit     int
+}
+
+// DueRun is a run that somebody should look at.
+type DueRun struct {
+	Namespace string
+	Run       journal.ID
+	Owner     journal.ID
+	WakeAt    journal.Time
+}
+
+// WakeAfterDeath is the time to wake of runs whose owner was declared dead: long ago, so that they come first.
+const WakeAfterDeath journal.Time = 1
 
 // EventFilter chooses events: of a run, of one entity (correlation id), or both. One of the two must be set.
 type EventFilter struct {

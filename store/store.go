@@ -20,8 +20,10 @@ type Store interface {
 	// one incarnation apart. Opening the same one again continues its batch numbers.
 	OpenWriter(ctx context.Context, incarnation journal.ID, number int) (Writer, error)
 	// Fence declares an incarnation dead. It waits for a batch of it that is being committed; when Fence has returned, no
-	// batch of the incarnation is ever applied again.
+	// batch of the incarnation is ever applied again, and the runs that it owned are due and free to be claimed.
 	Fence(ctx context.Context, incarnation journal.ID) error
+	// Beat moves the heart of an incarnation that owns runs: peers that see it stand still declare it dead.
+	Beat(ctx context.Context, incarnation journal.ID) error
 	// Notifier tells processes of each other's commits, as a hint.
 	Notifier() Notifier
 	// Info describes the database.

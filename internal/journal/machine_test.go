@@ -317,7 +317,7 @@ func (m *machine) rollback() {
 // store works for commands from outside.
 func (m *machine) partial(cmd *Command, s *State) func(*Result, error) {
 	steps := func(e Event) bool { return e.Data != nil && e.Data.EventType().about() == PrefixStep }
-	if s.Run == nil || s.Run.Dialect == Engine && slices.ContainsFunc(cmd.Events, steps) {
+	if s.Run == nil || cmd.Lease == LeaseRelease || s.Run.Dialect == Engine && slices.ContainsFunc(cmd.Events, steps) {
 		return func(*Result, error) {} // an owner has the complete state
 	}
 	some := LoadedState(ns, s.Run, s.Seq, 1)

@@ -381,9 +381,19 @@ func (r *reduction) release() error {
 	if r.cmd.Guards.Seq == 0 {
 		first = r.s.Run.WakeAt // something came from outside that the owner may not have seen
 	}
+	sooner := func(at Time) {
+		if at != 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
 	for _, w := range r.s.Waits {
-		if w.Status == StatusRunning && w.ResumeAt != 0 && (first == 0 || w.ResumeAt < first) {
-			first = w.ResumeAt
+		if w.Status == StatusRunning {
+			sooner(w.ResumeAt)
+		}
+	}
+	for _, s := range r.s.Steps {
+		if s.Status == StatusPending {
+			sooner(s.RetryAfter)
 		}
 	}
 	next := r.s.editRun()

@@ -35,6 +35,7 @@ func Run(t *testing.T, f Factory) {
 	t.Helper()
 	areas := []area{
 		{"Aliasing", aliasingTests},
+		{"Due", dueTests},
 		{"Events", eventTests},
 		{"Hooks", hookTests},
 		{"Lease", leaseTests},

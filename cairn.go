@@ -1,0 +1,91 @@
+// Package cairn makes Go functions durable: their steps survive crashes, deploys and years of waiting.
+//
+// A workflow is an ordinary function. What it does to the world it does in steps; each step's result is written down before the next
+// begins. If the process dies, the function is executed again from the beginning, and finished steps return what was written down.
+//
+//	var Charge = cairn.NewStep("charge", func(ctx context.Context, o Order) (Receipt, error) { … })
+//
+//	var Checkout = cairn.NewWorkflow("checkout", func(ctx cairn.Context, o Order) (Receipt, error) {
+//		r, err := Charge.Do(ctx, o)
+//		if err != nil {
+//			return r, err
+//		}
+//		return r, cairn.Sleep(ctx, 24*time.Hour)
+//	})
+//
+//	st, err := sqlite.Open(ctx, "app.db", nil)
+//	eng, err := cairn.New(ctx, st, Checkout)
+//	run, err := Checkout.Start(ctx, eng, order)
+//	receipt, err := run.Result(ctx)
+//
+// # Rules for workflow functions
+//
+//   - Everything that can differ between two executions goes into a step: the clock, randomness, files, networks. [Now] and [NewID] are
+//     steps in disguise.
+//   - A [Context] belongs to one goroutine. [Go] starts another one with a Context of its own.
+//   - Names are permanent. Steps may be added and removed; those that are finished are found by their names.
+//
+// # Waiting
+//
+// A run that waits, for [Sleep], a [Hook] or another run, costs a row in the database. Nobody owns it; whoever sees that it is due goes on
+// with it.
+package cairn
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Engine executes workflows in this process.
+type Engine struct{ inner *engine.Engine }
+
+// Definition is a workflow that an engine can execute.
+type Definition interface {
+	// Name returns the permanent name of the workflow.
+	Name() string
+	define() (*engine.Workflow, error)
+}
+
+// Config tunes an engine. The zero value is good for most.
+type Config struct {
+	// Namespace keeps the runs of different users of one database apart. Defaults to "default".
+	Namespace string
+	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
+	MaxActive int
+	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
+	Poll time.Duration
+	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
+	Lease time.Duration
+	// Logger gets what the engine has to say. Defaults to nothing.
+	Logger *slog.Logger
+}
+
+// New starts an engine with the workflows that it can execute.
+func New(ctx context.Context, st store.Store, workflows ...Definition) (*Engine, error) {
+	return NewWith(ctx, st, Config{}, workflows...)
+}
+
+// NewWith is [New] with a configuration.
+func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Definition) (*Engine, error) {
+	defs := make([]*engine.Workflow, len(workflows))
+	for i, w := range workflows {
+		d, err := w.define()
+		if err != nil {
+			return nil, err
+		}
+		defs[i] = d
+	}
+	inner, err := engine.New(ctx, st, engine.Config{Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, Poll: cfg.Poll, Lease: cfg.Lease, Logger: cfg.Logger}, defs...)
+	if err != nil {
+		return nil, err
+	}
+	return &Engine{inner}, nil
+}
+
+// Stop ends the engine: it takes no more runs and waits until those that do something come to a wait or their end. When ctx
+// ends first, the rest is given back as it is. Nothing is lost.
+func (e *Engine) Stop(ctx context.Context) error { return e.inner.Stop(ctx) }

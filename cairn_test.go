@@ -1,0 +1,168 @@
+package cairn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
+	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/postgres"
+	"github.com/cairn-workflow/cairn/store/sqlite"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// onEveryStore runs a test on each database. open starts an engine as a process of its own.
+func onEveryStore(t *testing.T, test func(t *testing.T, open func(...cairn.Definition) *cairn.Engine)) {
+	t.Helper()
+	engine := func(t *testing.T, st store.Store, err error, workflows []cairn.Definition) *cairn.Engine {
+		t.Helper()
+		require.NoError(t, err)
+		e, err := cairn.NewWith(t.Context(), st, cairn.Config{Poll: 20 * time.Millisecond}, workflows...)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			_ = e.Stop(ctx)
+			_ = st.Close()
+		})
+		return e
+	}
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := pgtest.URL(t)
+		test(t, func(workflows ...cairn.Definition) *cairn.Engine {
+			st, err := postgres.Open(t.Context(), url, nil)
+			return engine(t, st, err, workflows)
+		})
+	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "x.db")
+		test(t, func(workflows ...cairn.Definition) *cairn.Engine {
+			st, err := sqlite.Open(t.Context(), path, nil)
+			return engine(t, st, err, workflows)
+		})
+	})
+}
+
+type order struct {
+	ID    string
+	Items []int
+}
+
+var errDeclined = cairn.NewError("card_declined", "the card was declined")
+
+// TestAnOrder goes through most of what there is: steps with retries, a map, an approval by hook, a sleep, errors with codes.
+func TestAnOrder(t *testing.T) {
+	t.Parallel()
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		var charges atomic.Int32
+		charge := cairn.NewStep("charge", func(ctx context.Context, o order) (string, error) {
+			charges.Add(1)
+			if cairn.Attempt(ctx) < 2 {
+				return "", errors.New("try again")
+			}
+			return "receipt for " + o.ID, nil
+		}).Retry(cairn.RetryPolicy{Attempts: 3, First: time.Millisecond}).Timeout(time.Minute)
+		approved := cairn.NewHook[bool]("approved")
+		tokens := make(chan string, 1)
+		checkout := cairn.NewWorkflow("checkout", func(ctx cairn.Context, o order) (string, error) {
+			receipt, err := charge.Key(o.ID).Do(ctx, o)
+			if err != nil {
+				return "", err
+			}
+			doubled, err := cairn.Map(ctx, "item", o.Items, 2, func(ctx cairn.Context, n int) (int, error) {
+				return cairn.Do(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
+			})
+			if err != nil {
+				return "", err
+			}
+			h, err := approved.Once().Open(ctx)
+			if err != nil {
+				return "", err
+			}
+			tokens <- h.Token()
+			ok, err := h.ReceiveWithin(ctx, time.Hour)
+			if err != nil || !ok {
+				return "", errors.Join(err, errDeclined)
+			}
+			if err := cairn.Sleep(ctx, 10*time.Millisecond); err != nil {
+				return "", err
+			}
+			return fmt.Sprint(receipt, doubled), nil
+		})
+		e := open(checkout)
+		o := order{ID: "o-1", Items: []int{1, 2, 3, 4, 5}}
+		run, err := checkout.Start(t.Context(), e, o, cairn.StartKey(o.ID))
+		require.NoError(t, err)
+		again, err := checkout.Start(t.Context(), e, o, cairn.StartKey(o.ID))
+		require.NoError(t, err)
+		require.Equal(t, run.ID(), again.ID(), "the same key and input is the same run")
+		_, err = checkout.Start(t.Context(), e, order{ID: "other"}, cairn.StartKey(o.ID))
+		require.ErrorIs(t, err, cairn.NewError("start_key_conflict", ""))
+		require.NoError(t, cairn.Send(t.Context(), e, <-tokens, "", true))
+		out, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "receipt for o-1[2 4 6 8 10]", out)
+		require.EqualValues(t, 2, charges.Load())
+	})
+}
+
+// TestAnErrorsCodeSurvives matches an error that a step returned, as the caller of another process sees it.
+func TestAnErrorsCodeSurvives(t *testing.T) {
+	t.Parallel()
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+			_, err := cairn.Do(ctx, "charge", func(context.Context) (int, error) { return 0, errDeclined })
+			if !errors.Is(err, errDeclined) {
+				return 0, errors.New("the workflow does not recognise the error")
+			}
+			return 0, fmt.Errorf("checkout: %w", err)
+		})
+		run, err := wf.Start(t.Context(), open(wf), 0)
+		require.NoError(t, err)
+		_, err = run.Result(t.Context())
+		require.ErrorIs(t, err, errDeclined)
+	})
+}
+
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) { return 0, cairn.Sleep(ctx, time.Hour) })
+		run, err := wf.Start(t.Context(), open(wf), 0)
+		require.NoError(t, err)
+		require.NoError(t, run.Cancel(t.Context(), "enough"))
+		_, err = run.Result(t.Context())
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+	})
+}
+
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	w := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { return 0, nil })
+	_, err = cairn.New(t.Context(), st, w, w)
+	require.ErrorIs(t, err, cairn.NewError("duplicate_name", ""))
+	_, err = cairn.New(t.Context(), st, cairn.Declare[int, int]("later"))
+	require.ErrorContains(t, err, "Bind")
+	e, err := cairn.New(t.Context(), st, w)
+	require.NoError(t, err)
+	bad := cairn.NewWorkflow("w", func(cairn.Context, chan int) (int, error) { return 0, nil })
+	_, err = bad.Start(t.Context(), e, make(chan int))
+	require.ErrorContains(t, err, "chan int")
+	require.NoError(t, e.Stop(t.Context()))
+	_, err = w.Start(t.Context(), e, 1)
+	require.Error(t, err, "the engine has stopped")
+}

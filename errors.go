@@ -1,0 +1,28 @@
+package cairn
+
+import (
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// Error is an error with a code that survives: in the journal, in another process, over HTTP. Two errors are the same for [errors.Is] when
+// their codes are.
+type Error = journal.Error
+
+// Code says what went wrong in a word that never changes.
+type Code = journal.Code
+
+// NewError defines an error that can be matched with [errors.Is] after a crash as before.
+func NewError(code Code, message string) *Error { return &Error{Code: code, Message: message} }
+
+// Errors that the engine returns.
+var (
+	ErrCancelled    = engine.ErrCancelled
+	ErrTimeout      = NewError(engine.CodeTimeout, "not in time")
+	ErrHookConflict = NewError(engine.CodeHookConflict, "the token is taken")
+)
+
+// RetryAfter wraps an error of a step, and says when to try again. The step's policy still decides whether.
+func RetryAfter(err error, d time.Duration) error { return &engine.RetryAfterError{Err: err, After: d} }

@@ -1,0 +1,112 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store/sqlite"
+)
+
+func open(t *testing.T, path string, wfs ...*engine.Workflow) *engine.Engine {
+	t.Helper()
+	st, err := sqlite.Open(t.Context(), path, nil)
+	require.NoError(t, err)
+	e, err := engine.New(t.Context(), st, engine.Config{Poll: 50 * time.Millisecond}, wfs...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		_ = e.Stop(ctx)
+		_ = st.Close()
+	})
+	return e
+}
+
+func value(s string) engine.StepBody {
+	return func(context.Context, engine.StepInfo) (journal.Payload, error) { return journal.Payload(s), nil }
+}
+
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, in journal.Payload) (journal.Payload, error) {
+		out := string(in)
+		for i := range 3 {
+			p, err := b.Step(engine.StepSpec{Name: "s"}, value(fmt.Sprint(i)))
+			if err != nil {
+				return nil, err
+			}
+			out += string(p)
+		}
+		if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(30 * time.Millisecond) }); err != nil {
+			return nil, err
+		}
+		return journal.Payload(out), nil
+	}}
+	e := open(t, t.TempDir()+"/x.db", wf)
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w", Input: journal.Payload("in")})
+	require.NoError(t, err)
+	run, err := e.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "in012", string(run.Output))
+}
+
+func TestHookRetryBranches(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	tokens := make(chan string, 1)
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		h, err := b.OpenHook(engine.HookSpec{Name: "approve"})
+		if err != nil {
+			return nil, err
+		}
+		tokens <- h.Token()
+		p, err := h.Receive(func(now journal.Time) journal.Time { return now.Add(time.Minute) })
+		if err != nil {
+			return nil, err
+		}
+		var futs []*engine.Future
+		for i := range 5 {
+			f, err := b.Go("branch", "", func(b *engine.Branch) (journal.Payload, error) {
+				return b.Step(engine.StepSpec{Name: "flaky", Retry: engine.Retry{Attempts: 3, First: 5 * time.Millisecond}},
+					func(_ context.Context, info engine.StepInfo) (journal.Payload, error) {
+						tries.Add(1)
+						if info.Attempt < 3 {
+							return nil, errors.New("not yet")
+						}
+						return journal.Payload(fmt.Sprint(i)), nil
+					})
+			})
+			if err != nil {
+				return nil, err
+			}
+			futs = append(futs, f)
+		}
+		out := string(p)
+		for _, f := range futs {
+			p, err := b.Wait(f)
+			if err != nil {
+				return nil, err
+			}
+			out += string(p)
+		}
+		return journal.Payload(out), nil
+	}}
+	e := open(t, t.TempDir()+"/x.db", wf)
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+	require.NoError(t, err)
+	token := <-tokens
+	require.NoError(t, e.Deliver(t.Context(), token, "k", journal.Payload("yes")))
+	run, err := e.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Nil(t, run.Error)
+	require.Equal(t, "yes01234", string(run.Output))
+	require.EqualValues(t, 15, tries.Load())
+}

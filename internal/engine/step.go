@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// Retry says how often, and when, a step that failed is tried again.
+type Retry struct {
+	Attempts int            // in all; 0 and 1: once
+	First    time.Duration  // before the second attempt
+	Max      time.Duration  // the longest pause; 0: no limit
+	Factor   float64        // by which the pause grows; less than 1: 2
+	Jitter   float64        // share of the pause, 0 to 1, by which it may be longer or shorter
+	Never    []journal.Code // errors that are not tried again
+}
+
+// StepSpec is a step as the code asks for it.
+type StepSpec struct {
+	Name    string
+	Key     string // explicit; "": the n-th use of the name
+	Digest  []byte // of the input
+	Input   journal.Payload
+	Retry   Retry
+	Timeout time.Duration // of one attempt; 0: none
+}
+
+// StepInfo is what a step's code may know about itself.
+type StepInfo struct {
+	Run     journal.ID
+	Step    journal.ID // the same in all attempts and processes: the idempotency key
+	Key     string
+	Attempt int
+}
+
+// StepBody is the code of a step.
+type StepBody func(ctx context.Context, info StepInfo) (journal.Payload, error)
+
+// recordAfter is how long a body runs before its start is written down.
+const recordAfter = time.Second
+
+// maxStarts is how often a step is begun without an outcome before its run is parked as poison.
+const maxStarts = 3
+
+// Step returns the recorded result of a step, or does it.
+func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	key, err := b.keyOf(s.Name, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	st := &step{b: b, spec: s, body: body, key: key}
+	if m := b.recall(key, kindStep); m != nil {
+		if m.done {
+			b.compareInput(key, s, m)
+			return m.result, errorOrNil(m.failed)
+		}
+		st.attempt, st.starts, st.retryAfter = m.attempt, m.starts, m.retryAfter
+	}
+	return st.run()
+}
+
+func errorOrNil(e *journal.Error) error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+// compareInput notices that a finished step is asked for with another input. That is allowed, and said once.
+func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
+	if len(m.digest) > 0 && len(s.Digest) > 0 && !bytes.Equal(m.digest, s.Digest) {
+		b.x.eng.logDrift(b.x, key)
+	}
+}
+
+// step is one step being done.
+type step struct {
+	b          *Branch
+	spec       StepSpec
+	body       StepBody
+	key        string
+	attempt    int // begun so far
+	starts     int // recorded without an outcome
+	retryAfter journal.Time
+}
+
+func (s *step) run() (journal.Payload, error) {
+	for {
+		if err := s.b.cancelled(); err != nil {
+			return nil, err
+		}
+		if s.retryAfter > s.b.x.eng.now() {
+			s.b.x.block(&waiter{at: s.retryAfter, ready: never})
+			s.retryAfter = 0
+			continue
+		}
+		if s.starts >= maxStarts {
+			s.b.x.parkForGood(journal.Errorf(CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
+		}
+		s.attempt++
+		out, began, recorded, err := s.try()
+		if err == nil {
+			s.b.add(journal.Event{Key: s.key, Data: &journal.StepCompleted{
+				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Digest: s.spec.Digest, Input: inputUnless(recorded, s.spec.Input), Result: out,
+			}})
+			return out, nil
+		}
+		failure := asFailure(err)
+		pause, again := s.spec.Retry.next(s.b.x.key.Run, s.key, s.attempt, err)
+		if !again {
+			s.b.add(journal.Event{Key: s.key, Data: &journal.StepFailed{
+				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Digest: s.spec.Digest, Input: inputUnless(recorded, s.spec.Input), Error: failure,
+			}})
+			return nil, failure
+		}
+		s.starts = 0
+		s.retryAfter = s.b.x.eng.now().Add(pause)
+		s.b.add(journal.Event{Key: s.key, Data: &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter}})
+	}
+}
+
+// inputUnless leaves the input out if it was written with the start.
+func inputUnless(recorded bool, in journal.Payload) journal.Payload {
+	if recorded {
+		return nil
+	}
+	return in
+}
+
+// try runs the body once. Its start is written down first if the body may take long, or was tried before.
+func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, err error) {
+	x := s.b.x
+	began = x.eng.now()
+	if s.attempt > 1 || s.spec.Timeout > 0 || x.suspect {
+		s.b.add(s.startEvent(began))
+		recorded = true
+	}
+	x.barrier()
+	ctx, cancel := x.ctx, context.CancelFunc(func() {})
+	if s.spec.Timeout > 0 {
+		ctx, cancel = context.WithTimeoutCause(ctx, s.spec.Timeout, journal.Errorf(CodeTimeout, "step %q took longer than %s", s.key, s.spec.Timeout))
+	}
+	defer cancel()
+	stop := func() bool { return false }
+	if !recorded {
+		stop = s.recordLater(began)
+	}
+	out, err = s.call(ctx)
+	recorded = stop() || recorded
+	if err != nil && ctx.Err() != nil && x.ctx.Err() == nil {
+		err = context.Cause(ctx)
+	}
+	x.check()
+	return out, began, recorded, err
+}
+
+func (s *step) startEvent(began journal.Time) journal.Event {
+	return journal.Event{Key: s.key, Data: &journal.StepStarted{Name: s.spec.Name, StartedAt: began, Input: s.spec.Input}}
+}
+
+// recordLater writes the start down when the body has run for a while. The returned function stops that, and reports whether it has happened.
+func (s *step) recordLater(began journal.Time) (stop func() bool) {
+	var mu sync.Mutex
+	written, over := false, false
+	t := time.AfterFunc(recordAfter, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over || s.b.x.isGone() {
+			return
+		}
+		written = true
+		s.b.add(s.startEvent(began))
+		s.b.x.send()
+	})
+	return func() bool {
+		t.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		over = true
+		return written
+	}
+}
+
+// call runs the body; a panic becomes an error.
+func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError(p)
+		}
+	}()
+	return s.body(ctx, StepInfo{
+		Run: s.b.x.key.Run, Step: journal.DeriveID(s.b.x.key.Run, journal.PrefixStep, s.key), Key: s.key, Attempt: s.attempt,
+	})
+}
+
+func panicError(p any) error {
+	return &journal.Error{Code: CodePanic, Message: panicText(p), Stack: string(debug.Stack())}
+}
+
+// RetryAfterError is an error that says when its step should be tried again.
+type RetryAfterError struct {
+	Err   error
+	After time.Duration
+}
+
+// Error implements error.
+func (e *RetryAfterError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that was wrapped.
+func (e *RetryAfterError) Unwrap() error { return e.Err }
+
+// next decides whether an attempt that failed is repeated, and after which pause.
+func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Duration, bool) {
+	if attempt >= r.Attempts || slices.Contains(r.Never, journal.CodeOf(err)) || errors.Is(err, ErrCancelled) {
+		return 0, false
+	}
+	if after, ok := errors.AsType[*RetryAfterError](err); ok {
+		return max(after.After, 0), true
+	}
+	factor := r.Factor
+	if factor < 1 {
+		factor = 2
+	}
+	pause := float64(r.First)
+	for range attempt - 1 {
+		pause *= factor
+		if r.Max > 0 && pause > float64(r.Max) {
+			break
+		}
+	}
+	if r.Max > 0 {
+		pause = min(pause, float64(r.Max))
+	}
+	pause = min(pause, float64(365*24*time.Hour))
+	// The jitter follows from the step, so that it needs no randomness and many runs still spread.
+	id := journal.DeriveID(run, "jitter", key)
+	spread := float64(int(id[15])+attempt*37%256)/255 - 0.5
+	if spread > 0.5 {
+		spread--
+	}
+	return time.Duration(pause * (1 + 2*min(max(r.Jitter, 0), 1)*spread)), true
+}
+
+// asFailure turns what a step returned into what is recorded.
+func asFailure(err error) *journal.Error {
+	if e, ok := errors.AsType[*journal.Error](err); ok {
+		next := *e
+		if next.Message == "" {
+			next.Message = err.Error()
+		}
+		return &next
+	}
+	return &journal.Error{Message: err.Error()}
+}

@@ -1,0 +1,272 @@
+package sim_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/sim"
+	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/check"
+	"github.com/cairn-workflow/cairn/store/faultstore"
+	"github.com/cairn-workflow/cairn/store/sqlite"
+)
+
+// TestEngineSeeds executes random workflows on engines that are killed again and again, over a store that loses answers: every run must
+// end with the result that it has without faults.
+func TestEngineSeeds(t *testing.T) {
+	t.Parallel()
+	seeds := 20
+	if n, _ := strconv.Atoi(os.Getenv("SEEDS")); n > 0 {
+		seeds = max(seeds, n/20)
+	}
+	for seed := range uint64(seeds) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			w := &engineWorld{t: t, seed: seed + 1, path: dir + "/sim.db", tokens: map[string]bool{}}
+			w.run()
+		})
+	}
+}
+
+// engineWorld is a database on which engines come and go.
+type engineWorld struct {
+	t    *testing.T
+	seed uint64
+	path string
+
+	mu     sync.Mutex
+	tokens map[string]bool // hooks that somebody should send to
+}
+
+const engineRuns = 6
+
+func (w *engineWorld) run() {
+	ctx := w.t.Context()
+	god := sim.NewActor(w.seed, "god")
+	st := w.open()
+	eng := w.life(0, st)
+	ids := make([]journal.ID, engineRuns)
+	for i := range ids {
+		id, err := w.start(eng, fmt.Sprint(i))
+		require.NoError(w.t, err, "seed %d", w.seed)
+		ids[i] = id
+	}
+	stop := make(chan struct{})
+	var sender sync.WaitGroup
+	sender.Go(func() { w.send(stop, st) })
+	for n := 1; n < 6; n++ { // processes die and others come
+		time.Sleep(time.Duration(1+god.Pick(3000)) * time.Millisecond)
+		next := w.life(n, w.open())
+		time.Sleep(time.Duration(1+god.Pick(500)) * time.Millisecond)
+		eng.Kill()
+		eng = next
+	}
+	for i, id := range ids {
+		wait, cancel := context.WithTimeout(ctx, time.Hour)
+		run, err := eng.Wait(wait, id)
+		cancel()
+		require.NoError(w.t, err, "seed %d: run %d", w.seed, i)
+		if run.Error != nil {
+			require.NoError(w.t, run.Error.Error, "seed %d: run %d", w.seed, i)
+		}
+		require.Equal(w.t, w.reference(fmt.Sprint(i)), string(run.Output), "seed %d: run %d", w.seed, i)
+		differences, err := check.Views(ctx, st, "default", id, journal.TimeOf(time.Now()))
+		require.NoError(w.t, err)
+		require.Empty(w.t, differences, "seed %d: run %d", w.seed, i)
+	}
+	close(stop)
+	sender.Wait()
+	require.NoError(w.t, eng.Stop(ctx))
+	require.NoError(w.t, st.Close())
+}
+
+// start starts a run; the key makes sure that a start whose answer was lost is not done twice.
+func (w *engineWorld) start(e *engine.Engine, input string) (journal.ID, error) {
+	for {
+		id, err := e.Start(w.t.Context(), engine.StartRequest{Workflow: "random", Input: journal.Payload(input), StartKey: input})
+		if journal.CodeOf(err) != journal.CodeDiskFull {
+			return id, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (w *engineWorld) open() store.Store {
+	st, err := sqlite.Open(w.t.Context(), w.path, &sqlite.Config{Readers: 2})
+	require.NoError(w.t, err)
+	w.t.Cleanup(func() { _ = st.Close() })
+	return st
+}
+
+// life starts an engine whose writer loses answers.
+func (w *engineWorld) life(n int, st store.Store) *engine.Engine {
+	faults := sim.NewActor(w.seed, fmt.Sprintf("faults of %d", n))
+	plan := func(op faultstore.Op, _ int) faultstore.Fault {
+		f := faultstore.Fault{Delay: time.Duration(1 + faults.Pick(2_000_000))}
+		if op == faultstore.OpCommit {
+			switch roll := faults.Pick(1000); {
+			case roll < 40:
+				f.AfterCommit = true
+			case roll < 70:
+				f.Before = store.ErrUnknownOutcome
+			case roll < 90:
+				f.Before = store.ErrBusy
+			case roll < 110:
+				f.Before = journal.Errorf(journal.CodeDiskFull, "simulated")
+			case roll < 120:
+				f.Late = time.Second
+			}
+		}
+		return f
+	}
+	e, err := engine.New(w.t.Context(), faultstore.Wrap(st, func(journal.ID) faultstore.Plan { return plan }), engine.Config{
+		Lease: 2 * time.Second, Poll: 200 * time.Millisecond, Entropy: sim.NewActor(w.seed, fmt.Sprintf("ids of %d", n)),
+	}, &engine.Workflow{Name: "random", Run: w.workflow})
+	require.NoError(w.t, err)
+	return e
+}
+
+// send sends to the hooks that runs have opened, until it is stopped.
+func (w *engineWorld) send(stop chan struct{}, st store.Store) {
+	e, err := engine.New(w.t.Context(), st, engine.Config{Namespace: "default", Entropy: sim.NewActor(w.seed, "sender")})
+	require.NoError(w.t, err)
+	for {
+		select {
+		case <-stop:
+			require.NoError(w.t, e.Stop(w.t.Context()))
+			return
+		case <-time.After(137 * time.Millisecond):
+		}
+		w.mu.Lock()
+		tokens := make([]string, 0, len(w.tokens))
+		for token := range w.tokens {
+			tokens = append(tokens, token)
+		}
+		w.mu.Unlock()
+		for _, token := range tokens {
+			_ = e.Deliver(w.t.Context(), token, "key of "+token, journal.Payload("<"+token+">"))
+		}
+	}
+}
+
+// workflow is a random workflow: what it does follows from the seed and the input, so every execution does the same.
+func (w *engineWorld) workflow(b *engine.Branch, in journal.Payload) (journal.Payload, error) {
+	out, err := w.part(b, string(in), 0)
+	return journal.Payload(out), err
+}
+
+func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, error) {
+	a := sim.NewActor(w.seed, "workflow "+name)
+	out := name + ":"
+	for i := range 2 + a.Pick(4) {
+		switch a.Pick(5) {
+		case 0:
+			d := time.Duration(1+a.Pick(2000)) * time.Millisecond
+			if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) }); err != nil {
+				return "", err
+			}
+			out += "z"
+		case 1:
+			token := fmt.Sprintf("%s-%d", name, i)
+			h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: token})
+			if err != nil {
+				return "", err
+			}
+			w.mu.Lock()
+			w.tokens[token] = true
+			w.mu.Unlock()
+			p, err := h.Receive(nil)
+			if err != nil {
+				return "", err
+			}
+			if err := h.Close(); err != nil {
+				return "", err
+			}
+			out += string(p)
+		case 2:
+			if depth < 2 {
+				s, err := w.branches(b, name, i, depth)
+				if err != nil {
+					return "", err
+				}
+				out += s
+			}
+		default:
+			p, err := b.Step(engine.StepSpec{Name: "step", Retry: engine.Retry{Attempts: 3, First: 50 * time.Millisecond}},
+				func(_ context.Context, info engine.StepInfo) (journal.Payload, error) {
+					time.Sleep(time.Millisecond)
+					if i%2 == 1 && info.Attempt == 1 {
+						return nil, journal.Errorf("flaky", "the first attempt fails")
+					}
+					return journal.Payload(fmt.Sprintf("[%d]", i)), nil
+				})
+			if err != nil {
+				return "", err
+			}
+			out += string(p)
+		}
+	}
+	return out, nil
+}
+
+// branches runs parts beside each other, and joins what they return in order.
+func (w *engineWorld) branches(b *engine.Branch, name string, i, depth int) (string, error) {
+	var futures []*engine.Future
+	for k := range 3 {
+		f, err := b.Go("branch", "", func(b *engine.Branch) (journal.Payload, error) {
+			s, err := w.part(b, fmt.Sprintf("%s.%d.%d", name, i, k), depth+1)
+			return journal.Payload(s), err
+		})
+		if err != nil {
+			return "", err
+		}
+		futures = append(futures, f)
+	}
+	out := "("
+	for _, f := range futures {
+		p, err := b.Wait(f)
+		if err != nil {
+			return "", err
+		}
+		out += string(p)
+	}
+	return out + ")", nil
+}
+
+// reference computes what a run returns, without an engine.
+func (w *engineWorld) reference(name string) string { return w.referencePart(name, 0) }
+
+func (w *engineWorld) referencePart(name string, depth int) string {
+	a := sim.NewActor(w.seed, "workflow "+name)
+	out := name + ":"
+	for i := range 2 + a.Pick(4) {
+		switch a.Pick(5) {
+		case 0:
+			a.Pick(2000)
+			out += "z"
+		case 1:
+			out += fmt.Sprintf("<%s-%d>", name, i)
+		case 2:
+			if depth < 2 {
+				out += "("
+				for k := range 3 {
+					out += w.referencePart(fmt.Sprintf("%s.%d.%d", name, i, k), depth+1)
+				}
+				out += ")"
+			}
+		default:
+			out += fmt.Sprintf("[%d]", i)
+		}
+	}
+	return out
+}

@@ -1,0 +1,54 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+const selectDue = `select r.id, r.owner, r.wake_at from runs r
+	where r.wake_at is not null and r.wake_at <= $1 and (r.owner is null or r.owner = $2) and r.workflow = any($3::integer[])
+	order by r.wake_at limit $4`
+
+// Due implements [store.Reader].
+func (s *Store) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
+	ns, ok, err := s.namespaceNo(ctx, f.Namespace)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var workflows []int32
+	for _, name := range f.Workflows {
+		no, ok, err := s.workflowNo(ctx, ns, name)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			workflows = append(workflows, no)
+		}
+	}
+	if len(workflows) == 0 {
+		return nil, nil
+	}
+	rows, err := s.pool.Query(ctx, selectDue, int64(f.Now), [16]byte(f.Owner), workflows, f.Limit)
+	if err != nil {
+		return nil, classify("read", err)
+	}
+	due, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.DueRun, error) {
+		d := store.DueRun{Namespace: f.Namespace}
+		var owner *[16]byte
+		var id [16]byte
+		var at int64
+		if err := row.Scan(&id, &owner, &at); err != nil {
+			return d, err
+		}
+		d.Run, d.WakeAt = journal.ID(id), journal.Time(at)
+		if owner != nil {
+			d.Owner = journal.ID(*owner)
+		}
+		return d, nil
+	})
+	return due, classify("read", err)
+}
