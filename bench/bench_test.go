@@ -23,7 +23,7 @@ func TestWorkloads(t *testing.T) {
 				pgtest.URL(t) // skips, loudly, where there is no PostgreSQL
 			}
 			var out bytes.Buffer
-			args := []string{"-json", "-store", kind, "-slice", "5ms", "-callers", "1,8", "-events", "500", "-runs", "2000"}
+			args := []string{"-json", "-store", kind, "-slice", "5ms", "-callers", "1,8", "-events", "200", "-runs", "200"}
 			require.NoError(t, run(t.Context(), args, &out))
 			seen := map[string]bool{}
 			for lines := bufio.NewScanner(&out); lines.Scan(); {

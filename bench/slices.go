@@ -18,7 +18,7 @@ type slice struct {
 
 func (s *slice) rate() float64 { return float64(s.events) / s.seconds }
 
-// runSlice lets callers work until the time is over, each waiting for its own answer before it goes on.
+// runSlice lets callers work until the time is over, each waiting for its own answer before it goes on. Each makes one call at least.
 func runSlice(ctx context.Context, d time.Duration, meter func() use, callers []func(context.Context) error) (slice, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -30,7 +30,7 @@ func runSlice(ctx context.Context, d time.Duration, meter func() use, callers []
 	errs := make([]error, len(callers))
 	for i, call := range callers {
 		wg.Go(func() {
-			for time.Now().Before(end) && ctx.Err() == nil {
+			for first := true; (first || time.Now().Before(end)) && ctx.Err() == nil; first = false {
 				at := time.Now()
 				if err := call(ctx); err != nil {
 					errs[i] = err
