@@ -21,7 +21,7 @@ func life(t *testing.T, path string, wfs ...*engine.Workflow) (*engine.Engine, s
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), path, nil)
 	require.NoError(t, err)
-	e, err := engine.New(t.Context(), st, engine.Config{Poll: 20 * time.Millisecond, Lease: 150 * time.Millisecond}, wfs...)
+	e, err := engine.New(t.Context(), st, engine.Config{Poll: 20 * time.Millisecond, Lease: 500 * time.Millisecond}, wfs...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
