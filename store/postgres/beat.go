@@ -13,12 +13,11 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 	return classify("beat", err)
 }
 
-// selectOwners hops from owner to owner through their index.
-const selectOwners = `with recursive o as (
-		(select r.owner from runs r where r.owner is not null order by r.owner limit 1)
-		union all
-		select n.owner from o cross join lateral (select r.owner from runs r where r.owner > o.owner order by r.owner limit 1) n
-	) select o.owner, coalesce(b.beat, 0) from o left join beats b on b.incarnation = o.owner`
+// selectOwners goes through the runs that have not ended, by the index on their states.
+const selectOwners = `select o.owner, coalesce(b.beat, 0) from (
+		select distinct r.owner from runs r
+		where r.ns in (select no from namespaces) and r.status in (0, 1) and r.status <> 2 and r.owner is not null
+	) o left join beats b on b.incarnation = o.owner`
 
 // Owners implements [store.Reader].
 func (s *Store) Owners(ctx context.Context) (map[journal.ID]int64, error) {

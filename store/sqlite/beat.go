@@ -22,16 +22,16 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 	return classify("beat", err)
 }
 
-// Owners implements [store.Reader]: it hops from owner to owner through their index.
+// liveRuns goes through the runs that have not ended, by the index on their states.
+const liveRuns = ` from cairn_namespaces n join cairn_runs r indexed by cairn_runs_status on r.ns = n.no and r.status in (0, 1) and r.status <> 2 `
+
+// Owners implements [store.Reader].
 func (s *Store) Owners(ctx context.Context) (map[journal.ID]int64, error) {
 	owners := map[journal.ID]int64{}
 	err := s.each(ctx, s.db(), 2, func(row []driver.Value) error {
 		owners[asID(row[0])] = asInt(row[1])
 		return nil
-	}, `with recursive o (owner) as (
-			select min(owner) from cairn_runs where owner is not null
-			union all
-			select (select min(r.owner) from cairn_runs r where r.owner > o.owner) from o where o.owner is not null
-		) select o.owner, b.beat from o left join cairn_beats b on b.incarnation = o.owner where o.owner is not null`)
+	}, `select o.owner, b.beat from (select distinct r.owner`+liveRuns+`where r.owner is not null) o
+		left join cairn_beats b on b.incarnation = o.owner`)
 	return owners, err
 }
