@@ -63,7 +63,7 @@ func (r *runBatch) wants() store.LoadRun {
 		want.Touch.Waits = append(want.Touch.Waits, touch.Waits...)
 		want.Touch.AttrSets = append(want.Touch.AttrSets, touch.AttrSets...)
 		want.Touch.Senders = append(want.Touch.Senders, touch.Senders...)
-		want.Touch.AllWaits = want.Touch.AllWaits || touch.AllWaits
+		want.Touch.HooksMade = append(want.Touch.HooksMade, touch.HooksMade...)
 	}
 	if r.remembered() || want.EventsAfter == 0 {
 		want.Touch = journal.Touch{}

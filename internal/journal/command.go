@@ -174,13 +174,14 @@ type Touch struct {
 	Hooks    []ID
 	Waits    []ID
 	AttrSets []ID
-	Senders  []string
-	AllWaits bool
+	// HooksMade are hooks of which is asked whether they were ever created, or refused.
+	HooksMade []ID
+	Senders   []string
 }
 
 // Touches returns what the command touches in its run.
 func (c *Command) Touches() Touch {
-	t := Touch{AllWaits: c.Lease == LeaseRelease}
+	t := Touch{}
 	if !c.Guards.Hook.IsZero() {
 		t.Hooks = append(t.Hooks, c.Guards.Hook)
 	}
@@ -193,7 +194,9 @@ func (c *Command) Touches() Touch {
 		switch d := e.Data.(type) {
 		case *StepCreated, *StepStarted, *StepRetrying, *StepCompleted, *StepFailed:
 			t.Steps = append(t.Steps, id)
-		case *HookCreated, *HookDisposed:
+		case *HookCreated:
+			t.Hooks, t.HooksMade = append(t.Hooks, id), append(t.HooksMade, id)
+		case *HookDisposed:
 			t.Hooks = append(t.Hooks, id)
 		case *HookReceived:
 			t.Hooks = append(t.Hooks, id)

@@ -154,7 +154,7 @@ func TestTouches(t *testing.T) {
 	}
 	require.Equal(t, Touch{
 		Steps: []ID{s1, DeriveID(theRun, PrefixStep, "charge")}, Hooks: []ID{h2, h1, h1, h1}, Waits: []ID{w1}, AttrSets: []ID{a1}, Senders: []string{"x"},
-		AllWaits: true,
+		HooksMade: []ID{h1},
 	}, cmd.Touches())
 	require.Equal(t, []string{"t"}, cmd.Tokens())
 }

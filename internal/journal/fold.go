@@ -28,7 +28,10 @@ func (s *State) fold(run ID, e *Event) {
 		s.foldEnd(e, StatusFailed)
 	case *RunCancelled:
 		s.foldEnd(e, StatusCancelled)
+	case *HookConflict:
+		s.setHookMade(e.entity(run))
 	case *HookCreated:
+		s.setHookMade(e.entity(run))
 		s.setHook(&Hook{
 			ID: e.entity(run), Key: e.Key, Token: d.Token, SingleUse: d.SingleUse, Webhook: d.Webhook, System: d.System,
 			CreatedAt: e.At, ExpiresAt: d.ExpiresAt, RetainUntil: d.RetainUntil, Seq: e.Seq,

@@ -148,22 +148,24 @@ func types(events []Event) []EventType {
 
 // views are what follows from the journal alone, as values: what is compared cannot change behind our back.
 type views struct {
-	Seq      int64
-	Run      Run
-	Steps    map[ID]Step
-	Hooks    map[ID]Hook
-	Waits    map[ID]Wait
-	Receipts map[string]Receipt
-	AttrSets map[ID]struct{}
-	Finished map[ID]Status
+	Seq       int64
+	Run       Run
+	Steps     map[ID]Step
+	Hooks     map[ID]Hook
+	Waits     map[ID]Wait
+	Receipts  map[string]Receipt
+	AttrSets  map[ID]struct{}
+	HooksMade map[ID]struct{}
+	Finished  map[ID]Status
 }
 
 func viewsOf(s *State) views {
 	v := views{
 		Seq: s.Seq, Steps: values(s.Steps), Hooks: values(s.Hooks), Waits: values(s.Waits), Receipts: values(s.Receipts),
-		AttrSets: map[ID]struct{}{}, Finished: map[ID]Status{},
+		AttrSets: map[ID]struct{}{}, HooksMade: map[ID]struct{}{}, Finished: map[ID]Status{},
 	}
 	maps.Copy(v.AttrSets, s.AttrSets)
+	maps.Copy(v.HooksMade, s.HooksMade)
 	maps.Copy(v.Finished, s.finished)
 	if s.Run != nil {
 		v.Run = *s.Run

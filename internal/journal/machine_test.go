@@ -324,9 +324,7 @@ func (m *machine) partial(cmd *Command, s *State) func(*Result, error) {
 	touch := cmd.Touches()
 	some.Steps, some.Hooks, some.Waits = pick(s.Steps, touch.Steps), pick(s.Hooks, touch.Hooks), pick(s.Waits, touch.Waits)
 	some.Receipts, some.AttrSets = pick(s.Receipts, touch.Senders), maps.Clone(s.AttrSets)
-	if touch.AllWaits {
-		some.Waits = maps.Clone(s.Waits)
-	}
+	some.HooksMade = maps.Clone(s.HooksMade)
 	partial, err := some.Reduce(cmd, Env{Now: m.now, Mint: mintFrom(1 << 20), Self: p1}, cloneOutside(m.out))
 	return func(res *Result, fullErr error) {
 		require.Equal(m.t, CodeOf(fullErr), CodeOf(err), "a partial state decides as the complete one: %v, %v", fullErr, err)

@@ -16,8 +16,8 @@ func (r *reduction) hookCreated(e *Event, _ *Outcome) (verdict, error) {
 	if d.RetainUntil > r.env.Now+maxHookRetention {
 		return 0, Errorf(CodeLimitExceeded, "a token can be retained for 30 days at most")
 	}
-	if r.s.Hooks[e.Entity] != nil {
-		return 0, Errorf(CodeHookExists, "%s exists", PrefixHook.Format(e.Entity))
+	if _, made := r.s.HooksMade[e.Entity]; made {
+		return 0, Errorf(CodeHookExists, "%s was created before", PrefixHook.Format(e.Entity))
 	}
 	if holder, held := r.holder(d.Token); held {
 		e.Data = &HookConflict{Token: d.Token, Run: holder}

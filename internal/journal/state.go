@@ -25,6 +25,8 @@ type State struct {
 	Receipts map[string]*Receipt
 	// AttrSets are the attribute changes of the workflow that are recorded.
 	AttrSets map[ID]struct{}
+	// HooksMade are the hooks that were asked for: created, disposed of since, or refused for their token. Each is asked for once.
+	HooksMade map[ID]struct{}
 
 	// finished holds the outcome of inline steps, which have no row.
 	finished map[ID]Status
@@ -128,7 +130,7 @@ func (s *State) Rollback() {
 
 // Weight is a rough size of the state in bytes, for whoever keeps it in memory.
 func (s *State) Weight() int {
-	return 600 + 300*(len(s.Steps)+len(s.Hooks)+len(s.Waits)) + 120*len(s.Receipts) + 40*(len(s.finished)+len(s.AttrSets))
+	return 600 + 300*(len(s.Steps)+len(s.Hooks)+len(s.Waits)) + 120*len(s.Receipts) + 40*(len(s.finished)+len(s.AttrSets)+len(s.HooksMade))
 }
 
 // StepOutcome reports whether the step has finished, and how.
@@ -195,6 +197,7 @@ const (
 	undoReceipt
 	undoFinished
 	undoAttrSet
+	undoHookMade
 	undoToken
 	undoStartKey
 	undoDelivery
@@ -234,6 +237,8 @@ func (s *State) takeBack(u *undo) {
 		delete(s.finished, u.id)
 	case undoAttrSet:
 		delete(s.AttrSets, u.id)
+	case undoHookMade:
+		delete(s.HooksMade, u.id)
 	case undoToken:
 		if o := u.outside; o.existed {
 			o.outside.Tokens[o.token] = o.holder
@@ -334,6 +339,17 @@ func (s *State) setAttrSet(id ID) {
 	}
 	s.undo = append(s.undo, undo{kind: undoAttrSet, id: id})
 	s.AttrSets[id] = struct{}{}
+}
+
+func (s *State) setHookMade(id ID) {
+	if _, made := s.HooksMade[id]; made {
+		return
+	}
+	if s.HooksMade == nil {
+		s.HooksMade = map[ID]struct{}{}
+	}
+	s.undo = append(s.undo, undo{kind: undoHookMade, id: id})
+	s.HooksMade[id] = struct{}{}
 }
 
 func (s *State) addAttributes(changes []AttrChange) {

@@ -32,6 +32,9 @@ func worldHooks() []row {
 			require.Equal(t, h2, res.Appended[0].Entity)
 			require.Nil(t, s.Hooks[h2])
 		}},
+		{name: "created and disposed of before", given: []Event{open, disposed}, when: open, code: CodeHookExists, status: 409},
+		{name: "refused before", given: []Event{open, about(h2, &HookCreated{Token: "t"})}, when: about(h2, &HookCreated{Token: "t"}), code: CodeHookExists, status: 409},
+		{name: "refused before, another token", given: []Event{open, about(h2, &HookCreated{Token: "t"})}, when: about(h2, &HookCreated{Token: "u"}), code: CodeHookExists, status: 409},
 		{name: "token free again", given: []Event{open, disposed}, when: about(h2, &HookCreated{Token: "t"})},
 		{name: "run ended", given: []Event{ended()}, when: open, code: CodeRunEnded, status: 409},
 		{name: "no token", when: about(h1, &HookCreated{}), code: CodeMalformed, status: 400},

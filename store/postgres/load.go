@@ -57,8 +57,8 @@ func (t *tx) failed(ctx context.Context, err error) error {
 // wanted are the parameters of the statements that read. Each row begins with the index of its run, token or key in the LoadSet. The memory
 // is used again.
 type wanted struct {
-	runs, events, steps, hooks, waits, allWaits, attrSets, receipts table
-	tokens, startKeys, messages, owners                             table
+	runs, events, steps, hooks, waits, attrSets, hooksMade, receipts table
+	tokens, startKeys, messages, owners                              table
 }
 
 func newWanted() wanted {
@@ -68,8 +68,8 @@ func newWanted() wanted {
 		steps:     newTable(integer, integer, uuid, uuid),
 		hooks:     newTable(integer, integer, uuid, uuid),
 		waits:     newTable(integer, integer, uuid, uuid),
-		allWaits:  newTable(integer, integer, uuid),
 		attrSets:  newTable(integer, integer, uuid, uuid),
+		hooksMade: newTable(integer, integer, uuid, uuid),
 		receipts:  newTable(integer, integer, uuid, text),
 		tokens:    newTable(integer, integer, text),
 		startKeys: newTable(integer, integer, text),
@@ -81,7 +81,7 @@ func newWanted() wanted {
 // fill puts the parameters together. What belongs to a namespace or workflow that does not exist cannot be found.
 func (w *wanted) fill(ctx context.Context, s *Store, want *store.LoadSet) error {
 	for _, t := range []table{
-		w.runs, w.events, w.steps, w.hooks, w.waits, w.allWaits, w.attrSets, w.receipts, w.tokens, w.startKeys, w.messages, w.owners,
+		w.runs, w.events, w.steps, w.hooks, w.waits, w.attrSets, w.hooksMade, w.receipts, w.tokens, w.startKeys, w.messages, w.owners,
 	} {
 		t.reset()
 	}
@@ -154,11 +154,8 @@ func (w *wanted) fillRun(i, ns int32, want *store.LoadRun) {
 	addIDs(w.steps, want.Touch.Steps)
 	addIDs(w.hooks, want.Touch.Hooks)
 	addIDs(w.attrSets, want.Touch.AttrSets)
-	if want.Touch.AllWaits {
-		add(w.allWaits)
-	} else {
-		addIDs(w.waits, want.Touch.Waits)
-	}
+	addIDs(w.hooksMade, want.Touch.HooksMade)
+	addIDs(w.waits, want.Touch.Waits)
 	for _, sender := range want.Touch.Senders {
 		add(w.receipts)
 		w.receipts[3].text(sender)
@@ -180,12 +177,12 @@ const (
 	loadAttributes = `select u.i, a.key, a.value` + wantedRuns + `join attributes a on a.run = r.no`
 	loadEvents     = `select u.i, ` + eventColumns + ` from unnest($1::integer[], $2::integer[], $3::uuid[], $4::bigint[]) as u (i, ns, run, after)
 		join runs r on r.ns = u.ns and r.id = u.run ` + each + `events e where e.run = r.no and e.seq > u.after order by e.seq offset 0) e`
-	loadSteps    = `select u.i, ` + stepColumns + wantedEntities + each + `steps s where s.run = r.no and s.id = u.id limit 1) s`
-	loadHooks    = `select u.i, ` + hookColumns + wantedEntities + each + `hooks h where h.run = r.no and h.id = u.id limit 1) h`
-	loadWaits    = `select u.i, ` + waitColumns + wantedEntities + each + `waits w where w.run = r.no and w.id = u.id limit 1) w`
-	loadAllWaits = `select u.i, ` + waitColumns + wantedRuns + `join waits w on w.run = r.no`
-	loadAttrSets = `select u.i, e.entity, e.data` + wantedEntities + each + `events e where e.entity = u.id and e.run = r.no and e.type = 17 offset 0) e`
-	loadReceipts = `select u.i, t.sender, t.hook, t.digest, t.seq
+	loadSteps     = `select u.i, ` + stepColumns + wantedEntities + each + `steps s where s.run = r.no and s.id = u.id limit 1) s`
+	loadHooks     = `select u.i, ` + hookColumns + wantedEntities + each + `hooks h where h.run = r.no and h.id = u.id limit 1) h`
+	loadWaits     = `select u.i, ` + waitColumns + wantedEntities + each + `waits w where w.run = r.no and w.id = u.id limit 1) w`
+	loadAttrSets  = `select u.i, e.entity, e.data` + wantedEntities + each + `events e where e.entity = u.id and e.run = r.no and e.type = 17 offset 0) e`
+	loadHooksMade = `select u.i, e.entity` + wantedEntities + each + `events e where e.entity = u.id and e.run = r.no and e.type in (11, 14) limit 1) e`
+	loadReceipts  = `select u.i, t.sender, t.hook, t.digest, t.seq
 		from unnest($1::integer[], $2::integer[], $3::uuid[], $4::text[]) as u (i, ns, run, sender) join runs r on r.ns = u.ns and r.id = u.run
 		` + each + `receipts t where t.run = r.no and t.sender = u.sender limit 1) t`
 	deleteExpiredTokens = `delete from hooks h using unnest($1::integer[], $2::integer[], $3::text[]) as u (i, ns, token)
@@ -206,8 +203,8 @@ func (w *wanted) send(trip *trip, l *loading, now journal.Time) {
 	trip.sendTable(stmtLoadSteps, w.steps, l.step)
 	trip.sendTable(stmtLoadHooks, w.hooks, l.hook)
 	trip.sendTable(stmtLoadWaits, w.waits, l.wait)
-	trip.sendTable(stmtLoadAllWaits, w.allWaits, l.wait)
 	trip.sendTable(stmtLoadAttrSets, w.attrSets, l.attrSet)
+	trip.sendTable(stmtLoadHooksMade, w.hooksMade, l.hookMade)
 	trip.sendTable(stmtLoadReceipts, w.receipts, l.receipt)
 	trip.sendTable(stmtDeleteExpiredTokens, w.tokens, nil, number(int64(now)))
 	trip.sendTable(stmtLoadHolders, w.tokens, l.holder)
@@ -360,6 +357,16 @@ func (l *loading) attrSet(rows pgx.Rows) error {
 		put(&l.state(i).AttrSets, id, struct{}{})
 	}
 	return nil
+}
+
+func (l *loading) hookMade(rows pgx.Rows) error {
+	var i int32
+	var id journal.ID
+	err := rows.Scan(&i, scanID{&id})
+	if s := l.state(i); err == nil && s != nil {
+		put(&s.HooksMade, id, struct{}{})
+	}
+	return err
 }
 
 func (l *loading) receipt(rows pgx.Rows) error {

@@ -43,8 +43,8 @@ const (
 	stmtLoadSteps
 	stmtLoadHooks
 	stmtLoadWaits
-	stmtLoadAllWaits
 	stmtLoadAttrSets
+	stmtLoadHooksMade
 	stmtLoadReceipts
 	stmtDeleteExpiredTokens
 	stmtLoadHolders
@@ -86,8 +86,8 @@ var statements = [statementCount]struct{ name, sql string }{
 	stmtLoadSteps:           {"cairn_load_steps", loadSteps},
 	stmtLoadHooks:           {"cairn_load_hooks", loadHooks},
 	stmtLoadWaits:           {"cairn_load_waits", loadWaits},
-	stmtLoadAllWaits:        {"cairn_load_all_waits", loadAllWaits},
 	stmtLoadAttrSets:        {"cairn_load_attr_sets", loadAttrSets},
+	stmtLoadHooksMade:       {"cairn_load_hooks_made", loadHooksMade},
 	stmtLoadReceipts:        {"cairn_load_receipts", loadReceipts},
 	stmtDeleteExpiredTokens: {"cairn_delete_expired_tokens", deleteExpiredTokens},
 	stmtLoadHolders:         {"cairn_load_holders", loadHolders},

@@ -117,7 +117,7 @@ func (f *fixture) requireLoad(fold *journal.State) {
 	defer b.Rollback()
 	touch := journal.Touch{
 		Steps: append(slices.Collect(maps.Keys(fold.Steps)), f.mint()), Hooks: append(slices.Collect(maps.Keys(fold.Hooks)), f.mint()),
-		AllWaits: true, AttrSets: append(slices.Collect(maps.Keys(fold.AttrSets)), f.mint()), Senders: append(slices.Collect(maps.Keys(fold.Receipts)), "nobody"),
+		Waits: append(slices.Collect(maps.Keys(fold.Waits)), f.mint()), HooksMade: append(slices.Collect(maps.Keys(fold.HooksMade)), f.mint()), AttrSets: append(slices.Collect(maps.Keys(fold.AttrSets)), f.mint()), Senders: append(slices.Collect(maps.Keys(fold.Receipts)), "nobody"),
 	}
 	loaded, err := b.Load(f.tb.Context(), &store.LoadSet{
 		Runs:      []store.LoadRun{{Namespace: namespace, Run: fold.Run.ID, EventsAfter: fold.Seq - 2, Touch: touch}},
@@ -134,6 +134,7 @@ func (f *fixture) requireLoad(fold *journal.State) {
 	requireSame(f.tb, fold.Hooks, got.Hooks)
 	requireSame(f.tb, fold.Waits, got.Waits)
 	requireSame(f.tb, fold.AttrSets, got.AttrSets)
+	requireSame(f.tb, fold.HooksMade, got.HooksMade)
 	requireSame(f.tb, fold.Receipts, got.Receipts)
 	require.Len(f.tb, loaded.Runs[0].Events, 2)
 	require.Equal(f.tb, fold.Seq, loaded.Runs[0].Events[1].Seq)

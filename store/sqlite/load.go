@@ -38,6 +38,7 @@ const (
 	selectAttributes = `select key, value from cairn_attributes where run = ?`
 	selectLog        = `select ` + eventColumns + ` from cairn_events where run = ? and seq > ? order by seq`
 	selectAttrSet    = `select data from cairn_events where entity = ? and run = ? and type = 17`
+	selectHookMade   = `select 1 from cairn_events where entity = ? and run = ? and type in (11, 14) limit 1`
 	selectReceipt    = `select sender, hook, digest, seq from cairn_receipts where run = ? and sender = ?`
 )
 
@@ -119,11 +120,6 @@ func (t *tx) loadTouched(touch *journal.Touch, s *journal.State) error {
 			return err
 		}
 	}
-	if touch.AllWaits {
-		if err := raw.query(addWait, selectAllWaits, s.Ref); err != nil {
-			return err
-		}
-	}
 	for _, id := range touch.AttrSets {
 		err := raw.query(func(row []driver.Value) error {
 			data, err := journal.DecodeData(journal.EventAttrSet, journal.Encoded{Data: asBytes(row[0])})
@@ -136,6 +132,18 @@ func (t *tx) loadTouched(touch *journal.Touch, s *journal.State) error {
 			s.AttrSets[id] = struct{}{}
 			return nil
 		}, selectAttrSet, id[:], s.Ref)
+		if err != nil {
+			return err
+		}
+	}
+	for _, id := range touch.HooksMade {
+		err := raw.query(func([]driver.Value) error {
+			if s.HooksMade == nil {
+				s.HooksMade = map[journal.ID]struct{}{}
+			}
+			s.HooksMade[id] = struct{}{}
+			return nil
+		}, selectHookMade, id[:], s.Ref)
 		if err != nil {
 			return err
 		}

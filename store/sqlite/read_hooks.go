@@ -16,7 +16,7 @@ const (
 	waitColumns     = `w.id, w.key, w.kind, w.status, w.resume_at, w.created_at, w.completed_at, w.seq`
 	waitColumnCount = 8
 	selectWait      = `select ` + waitColumns + ` from cairn_waits w where w.run = ? and w.id = ?`
-	selectAllWaits  = `select ` + waitColumns + ` from cairn_waits w where w.run = ?`
+	selectWaits     = `select ` + waitColumns + ` from cairn_waits w where w.run = ?`
 )
 
 func scanHook(row []driver.Value) *journal.Hook {
@@ -157,7 +157,7 @@ func (s *Store) Waits(ctx context.Context, namespace string, run journal.ID, p s
 	compare, order := direction(p)
 	var waits []*journal.Wait
 	err = s.each(ctx, s.db(), waitColumnCount, func(row []driver.Value) error { waits = append(waits, scanWait(row)); return nil },
-		selectAllWaits+` and w.seq `+compare+` ? order by w.seq `+order+` limit ?`, ref, bounds(p, seq), limit+1)
+		selectWaits+` and w.seq `+compare+` ? order by w.seq `+order+` limit ?`, ref, bounds(p, seq), limit+1)
 	if err != nil {
 		return none, err
 	}

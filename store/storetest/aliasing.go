@@ -130,12 +130,15 @@ func aliasingLoaded(b *bench) {
 	run := b.rich()
 	before := b.everything(run)
 	state := b.cached(run)
-	touch := journal.Touch{Senders: []string{"s"}, AllWaits: true}
+	touch := journal.Touch{Senders: []string{"s"}}
 	for id := range state.Steps {
 		touch.Steps = append(touch.Steps, id)
 	}
 	for id := range state.Hooks {
 		touch.Hooks = append(touch.Hooks, id)
+	}
+	for id := range state.Waits {
+		touch.Waits = append(touch.Waits, id)
 	}
 	for range 2 {
 		tx := b.begin()

@@ -13,6 +13,7 @@ import (
 var hookTests = []test{
 	{"AfterDisposal", hookAfterDisposal},
 	{"AgainInOneBatch", hookAgainInOneBatch},
+	{"MadeOnce", hookMadeOnce},
 	{"Lifecycle", hookLifecycle},
 	{"ListOfNamespace", hookList},
 	{"MovesInOneBatch", hookMoves},
@@ -47,41 +48,67 @@ func hookAfterDisposal(b *bench) {
 	b.check(first, second)
 	b.write(first, keyed("h", &journal.HookDisposed{}))
 	requireNoToken(b, "t")
-	res = b.write(second, about(hook, &journal.HookCreated{Token: "t"}))
+	res = b.write(second, about(b.mint(), &journal.HookCreated{Token: "t"}))
 	require.Equal(b, journal.EventHookCreated, res.Appended[0].Type)
 	require.Equal(b, second, b.byToken("t").Run)
 	b.check(first, second)
 	// The end of a run disposes of its hooks.
 	b.write(second, plain(&journal.RunCompleted{}))
 	requireNoToken(b, "t")
-	b.write(first, keyed("h", &journal.HookCreated{Token: "t"}))
+	b.write(first, keyed("i", &journal.HookCreated{Token: "t"}))
 	require.Equal(b, first, b.byToken("t").Run)
 	b.check(first, second)
 }
 
-// A hook that is disposed of and opened again within a batch is a new one.
+// A hook is made once: also after its disposal, and also if its token was taken, when no row of it is left.
+func hookMadeOnce(b *bench) {
+	for _, d := range []journal.Dialect{journal.World3, journal.World6} {
+		run := b.start(d)
+		token := d.String()
+		create := func(hook journal.ID, token string) error {
+			_, err := b.try(&journal.Command{Run: run, Events: []journal.Event{about(hook, &journal.HookCreated{Token: token})}})
+			return err
+		}
+		first, refused, same := b.mint(), b.mint(), b.mint()
+		require.NoError(b, create(first, token))
+		require.NoError(b, create(refused, token))
+		b.write(run, about(first, &journal.HookDisposed{}))
+		for _, hook := range []journal.ID{first, refused} {
+			requireCode(b, journal.CodeHookExists, create(hook, token))
+			requireCode(b, journal.CodeHookExists, create(hook, "another "+token))
+		}
+		requireNoToken(b, token)
+		// Ids of other kinds, and of other runs, are not in the way.
+		b.write(run, about(same, &journal.WaitCreated{}))
+		require.NoError(b, create(same, token))
+		b.write(b.start(d), about(first, &journal.HookCreated{Token: "third " + token}))
+		b.check(run)
+	}
+}
+
+// A token that is freed and taken again within a batch belongs to the new hook.
 func hookAgainInOneBatch(b *bench) {
 	run := b.start(journal.Engine)
-	b.write(run, keyed("h", &journal.HookCreated{Token: "old", SingleUse: true, Metadata: payload("old"), ExpiresAt: b.now + 5}))
+	b.write(run, keyed("h", &journal.HookCreated{Token: "t", SingleUse: true, Metadata: payload("old"), ExpiresAt: b.now + 5}))
 	b.later(time.Second)
-	b.write(run, keyed("h", &journal.HookDisposed{}), keyed("h", &journal.HookCreated{Token: "new", Webhook: true, Metadata: payload("new")}))
-	requireNoToken(b, "old")
-	h := b.byToken("new")
+	b.write(run, keyed("h", &journal.HookDisposed{}), keyed("h#2", &journal.HookCreated{Token: "t", Webhook: true, Metadata: payload("new")}))
+	h := b.byToken("t")
+	require.Equal(b, "h#2", h.Key)
 	require.Equal(b, payload("new"), h.Metadata)
 	require.Equal(b, b.now, h.CreatedAt)
 	require.Zero(b, h.ExpiresAt)
 	require.True(b, h.Webhook)
 	require.False(b, h.SingleUse)
 	b.check(run)
-	b.write(run, keyed("h", &journal.HookDisposed{}), keyed("h", &journal.HookCreated{Token: "new"}), keyed("h", &journal.HookDisposed{}))
-	requireNoToken(b, "new")
+	b.write(run, keyed("h#2", &journal.HookDisposed{}), keyed("h#3", &journal.HookCreated{Token: "t"}), keyed("h#3", &journal.HookDisposed{}))
+	requireNoToken(b, "t")
 	b.check(run)
-	// Two hooks change tokens.
-	b.write(run, keyed("h", &journal.HookCreated{Token: "1"}), keyed("g", &journal.HookCreated{Token: "2"}))
-	b.write(run, keyed("h", &journal.HookDisposed{}), keyed("g", &journal.HookDisposed{}),
-		keyed("h", &journal.HookCreated{Token: "2"}), keyed("g", &journal.HookCreated{Token: "1"}))
-	require.Equal(b, "h", b.byToken("2").Key)
-	require.Equal(b, "g", b.byToken("1").Key)
+	// Two hooks hand their tokens on crosswise.
+	b.write(run, keyed("f", &journal.HookCreated{Token: "1"}), keyed("g", &journal.HookCreated{Token: "2"}))
+	b.write(run, keyed("f", &journal.HookDisposed{}), keyed("g", &journal.HookDisposed{}),
+		keyed("f#2", &journal.HookCreated{Token: "2"}), keyed("g#2", &journal.HookCreated{Token: "1"}))
+	require.Equal(b, "f#2", b.byToken("2").Key)
+	require.Equal(b, "g#2", b.byToken("1").Key)
 	b.check(run)
 }
 
@@ -264,10 +291,10 @@ func hookRetained(b *bench) {
 		res := b.write(next, keyed("h", &journal.HookCreated{Token: token}))
 		require.Equal(b, journal.EventHookConflict, res.Appended[0].Type)
 		b.now = until - 1
-		res = b.write(next, keyed("h", &journal.HookCreated{Token: token}))
+		res = b.write(next, keyed("h#2", &journal.HookCreated{Token: token}))
 		require.Equal(b, journal.EventHookConflict, res.Appended[0].Type)
 		b.now = until
-		res = b.write(next, keyed("h", &journal.HookCreated{Token: token}))
+		res = b.write(next, keyed("h#3", &journal.HookCreated{Token: token}))
 		require.Equal(b, journal.EventHookCreated, res.Appended[0].Type)
 		require.Equal(b, next, b.byToken(token).Run)
 		b.check(run, next)

@@ -290,7 +290,7 @@ func writerLoadsNothing(b *bench) {
 		Runs: []store.LoadRun{
 			{Namespace: b.ns, Run: run, EventsAfter: -1, Touch: journal.Touch{
 				Steps: []journal.ID{missing}, Hooks: []journal.ID{missing}, Waits: []journal.ID{missing}, AttrSets: []journal.ID{missing},
-				Senders: []string{"nobody"}, AllWaits: true,
+				Senders: []string{"nobody"}, HooksMade: []journal.ID{missing},
 			}},
 			{Namespace: b.ns, Run: missing, EventsAfter: 0},
 			{Namespace: b.ns + "x", Run: run, EventsAfter: 0}, // never seen
@@ -308,6 +308,7 @@ func writerLoadsNothing(b *bench) {
 	require.Empty(b, found.Hooks)
 	require.Empty(b, found.Waits)
 	require.Empty(b, found.AttrSets)
+	require.Empty(b, found.HooksMade)
 	require.Empty(b, found.Receipts)
 	for _, r := range loaded.Runs[1:] {
 		require.False(b, r.Busy)
