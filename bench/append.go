@@ -26,16 +26,11 @@ type engine struct {
 }
 
 func openEngine(ctx context.Context, db *database) (*engine, error) {
-	var seed [32]byte
-	if _, err := rand.Read(seed[:]); err != nil {
-		return nil, err
-	}
-	minter := journal.NewMinter(newEntropy(seed))
 	self, err := journal.NewMinter(rand.Reader).Mint(now())
 	if err != nil {
 		return nil, err
 	}
-	c, err := commit.New(ctx, db.store, self, &commit.Config{Now: now, Mint: minter.Mint})
+	c, err := commit.New(ctx, db.store, self, &commit.Config{Now: now})
 	if err != nil {
 		return nil, err
 	}

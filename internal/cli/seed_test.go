@@ -49,7 +49,7 @@ func seed(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	c, err := commit.New(ctx, db, self, &commit.Config{Now: now, Mint: journal.NewMinter(rand.NewChaCha8([32]byte{1})).Mint})
+	c, err := commit.New(ctx, db, self, &commit.Config{Now: now})
 	if err != nil {
 		return err
 	}

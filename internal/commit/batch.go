@@ -188,9 +188,7 @@ func (b *batch) attempt(ctx context.Context) error {
 		if err := b.load(ctx, tx, doubtful); err != nil {
 			return err
 		}
-		if err := b.reduceAll(now); err != nil {
-			return err
-		}
+		b.reduceAll(now)
 		// A refusal must rest on what the database holds, not on what is remembered of it. All runs are reduced again, because they
 		// see each other's tokens and start keys.
 		if doubtful = b.doubtful(); len(doubtful) == 0 {
@@ -274,19 +272,13 @@ func wroteAll(res *journal.Result) bool {
 }
 
 // reduceAll reduces all commands of the batch.
-func (b *batch) reduceAll(now journal.Time) error {
-	var mintErr error
-	env := journal.Env{Now: now, Self: b.c.incarnation, Mint: func() journal.ID {
-		id, err := b.c.cfg.Mint(now)
-		mintErr = errors.Join(mintErr, err)
-		return id
-	}}
+func (b *batch) reduceAll(now journal.Time) {
+	env := journal.Env{Now: now, Self: b.c.incarnation}
 	for _, r := range b.runs {
 		if !r.busy {
 			r.reduce(env, b.outside)
 		}
 	}
-	return mintErr
 }
 
 func (r *runBatch) reduce(env journal.Env, outside *journal.Outside) {

@@ -20,12 +20,10 @@ import (
 	"github.com/cairn-workflow/cairn/store"
 )
 
-// Config tunes a committer. Now and Mint must be given; the rest has defaults.
+// Config tunes a committer. Now must be given; the rest has defaults.
 type Config struct {
 	// Now is the clock.
 	Now func() journal.Time
-	// Mint makes ids for events. It is called by one goroutine at a time.
-	Mint func(journal.Time) (journal.ID, error)
 	// Number tells several committers of one incarnation apart.
 	Number int
 	// MaxQueue is the most commands that wait or are being committed; who submits more waits for a place. Defaults to 20,000.

@@ -73,7 +73,7 @@ func start(t *testing.T, st store.Store, change ...func(*commit.Config)) *proces
 	t.Helper()
 	p := &process{t: t, store: st, minter: journal.NewMinter(rand.Reader)}
 	p.self = p.id()
-	cfg := &commit.Config{Now: now, Mint: journal.NewMinter(rand.Reader).Mint}
+	cfg := &commit.Config{Now: now}
 	for _, f := range change {
 		f(cfg)
 	}

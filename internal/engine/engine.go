@@ -85,8 +85,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.hard, e.kill = context.WithCancel(context.WithoutCancel(ctx))
 	e.life, e.stop = context.WithCancel(e.hard)
 	e.timers = newTimers(e.now)
-	events := journal.NewMinter(e.cfg.Entropy)
-	e.committer, err = commit.New(ctx, st, e.self, &commit.Config{Now: e.now, Mint: events.Mint, Logger: e.log})
+	e.committer, err = commit.New(ctx, st, e.self, &commit.Config{Now: e.now, Logger: e.log})
 	if err != nil {
 		return nil, err
 	}

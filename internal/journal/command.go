@@ -89,8 +89,6 @@ type Message struct {
 // Env is what a reduction needs from the world.
 type Env struct {
 	Now Time
-	// Mint returns new ids, each greater than the one before.
-	Mint func() ID
 	// Self is the incarnation that commits. A run that it owns is woken directly; one that another owns is marked.
 	Self ID
 }

@@ -99,10 +99,9 @@ func (t EventType) about() Prefix {
 
 // Event is one thing that happened to a run.
 //
-// A caller fills Data, and Entity or Key; the reducer fixes Seq, ID and At.
+// A caller fills Data, and Entity or Key; the reducer fixes Seq and At.
 type Event struct {
 	Seq  int64     // position in the run's journal, from 1
-	ID   ID        // zero in dialect World6, where the position is the id
 	Type EventType // follows from Data; kept beside it because a reader may have left the data out
 	At   Time      // when it was committed
 	// Entity is the step, hook, wait or attribute change that the event is about, zero for the run itself.
@@ -114,12 +113,16 @@ type Event struct {
 	Data Data
 }
 
-// IDText returns the event's id as on the wire in a run of the given dialect.
-func (e *Event) IDText(d Dialect) string {
+// IDText returns the event's id as on the wire. It is not stored, because it follows from the rest: in dialect World6 it is the
+// position, elsewhere a ULID of the event's time, its position and its run.
+func (e *Event) IDText(run ID, d Dialect) string {
 	if d == World6 {
-		return PositionID(e.Seq)
+		return fmt.Sprintf("%s%026d", PrefixEvent, e.Seq)
 	}
-	return PrefixEvent.Format(e.ID)
+	id := ID{6: byte(e.Seq >> 16), 7: byte(e.Seq >> 8), 8: byte(e.Seq)}
+	id.setTime(e.At)
+	copy(id[9:], run[9:]) // the part in which runs of one millisecond differ, too
+	return PrefixEvent.Format(id)
 }
 
 // CorrelationID returns the entity's id as on the wire, "" for events about the run itself.
@@ -130,11 +133,12 @@ func (e *Event) CorrelationID() string {
 	return e.Type.about().Format(e.Entity)
 }
 
-// PositionID returns the event id that stands for a position: 26 digits, as World spec version 6 and later want it.
-func PositionID(seq int64) string { return fmt.Sprintf("%s%026d", PrefixEvent, seq) }
-
-// ParsePositionID reads an event id that stands for a position.
-func ParsePositionID(s string) (int64, error) {
+// ParseEventID returns the position for which an event's id stands. That event of the run has the id, or none has.
+func ParseEventID(s string, d Dialect) (int64, error) {
+	if d != World6 {
+		id, err := PrefixEvent.Parse(s)
+		return int64(id[6])<<16 | int64(id[7])<<8 | int64(id[8]), err
+	}
 	digits, ok := strings.CutPrefix(s, string(PrefixEvent))
 	if ok && len(digits) == 26 && strings.Trim(digits, "0123456789") == "" {
 		if seq, err := strconv.ParseInt(digits, 10, 64); err == nil && seq > 0 {

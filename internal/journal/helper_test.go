@@ -34,26 +34,20 @@ var (
 	m1      = testID(61)
 )
 
-// mintFrom returns a source of ids that count up.
-func mintFrom(n uint32) func() ID {
-	return func() ID { n++; return testID(n) }
-}
-
 // bench holds runs and what is around them, and plays the committer and the store.
 type bench struct {
 	now     Time
 	self    ID
-	mint    func() ID
 	outside *Outside
 	states  map[ID]*State
 	logs    map[ID][]Event
 }
 
 func newBench() *bench {
-	return &bench{now: t0, self: p1, mint: mintFrom(1 << 20), outside: NewOutside(), states: map[ID]*State{}, logs: map[ID][]Event{}}
+	return &bench{now: t0, self: p1, outside: NewOutside(), states: map[ID]*State{}, logs: map[ID][]Event{}}
 }
 
-func (b *bench) env() Env { return Env{Now: b.now, Mint: b.mint, Self: b.self} }
+func (b *bench) env() Env { return Env{Now: b.now, Self: b.self} }
 
 func (b *bench) state(run ID) *State {
 	if b.states[run] == nil {

@@ -69,6 +69,12 @@ func (id ID) Time() Time {
 	return ms
 }
 
+func (id *ID) setTime(ms Time) {
+	for i := 5; i >= 0; i, ms = i-1, ms>>8 {
+		id[i] = byte(ms)
+	}
+}
+
 // IsZero reports whether id is not set.
 func (id ID) IsZero() bool { return id == ID{} }
 
@@ -106,9 +112,7 @@ func NewMinter(entropy io.Reader) *Minter { return &Minter{entropy: entropy} }
 func (m *Minter) Mint(now Time) (ID, error) {
 	if now > m.last.Time() {
 		var id ID
-		for i, ms := 5, now; i >= 0; i, ms = i-1, ms>>8 {
-			id[i] = byte(ms)
-		}
+		id.setTime(now)
 		if _, err := io.ReadFull(m.entropy, id[6:]); err != nil {
 			return ID{}, fmt.Errorf("read entropy for an id: %w", err)
 		}

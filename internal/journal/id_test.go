@@ -3,6 +3,7 @@ package journal
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func TestParseID(t *testing.T) {
 		"NUL":           "wrun_01KDVDNA00\x00BCDEFGHJKMNPQRS",
 		"very long":     strings.Repeat("x", 1000),
 		"capital":       "WRUN_01KDVDNA00ABCDEFGHJKMNPQRS",
-		"position":      PositionID(7),
+		"position":      (&Event{Seq: 7}).IDText(ID{}, World6),
 		"health check":  "wrun_hc_01KDVDNA00ABCDEFGHJKMNPQ",
 		"line break":    good + "\n",
 		"without under": "wrun" + good[5:] + "0",
@@ -130,25 +131,43 @@ func TestDeriveIDIsStable(t *testing.T) {
 	}
 }
 
-func TestPositionID(t *testing.T) {
+func TestEventIDs(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "evnt_00000000000000000000000042", PositionID(42))
-	seq, err := ParsePositionID(PositionID(42))
-	require.NoError(t, err)
-	require.Equal(t, int64(42), seq)
+	for d := range Dialect(dialects) {
+		var last string
+		for _, e := range []Event{{Seq: 1, At: t0}, {Seq: 2, At: t0}, {Seq: 256, At: t0}, {Seq: 65536, At: t0}, {Seq: 65537, At: t0 + 1}, {Seq: 1<<24 - 1, At: t0 + 1}} {
+			text := e.IDText(theRun, d)
+			require.Greater(t, text, last, "ids sort as positions do")
+			last = text
+			seq, err := ParseEventID(text, d)
+			require.NoError(t, err)
+			require.Equal(t, e.Seq, seq)
+			if d == World6 {
+				require.Equal(t, fmt.Sprintf("evnt_%026d", e.Seq), text, "the position is the id")
+				continue
+			}
+			id, err := PrefixEvent.Parse(text)
+			require.NoError(t, err)
+			require.Equal(t, e.At, id.Time())
+			require.NotEqual(t, text, e.IDText(another, d), "another run has other ids")
+		}
+	}
 	for _, bad := range []string{
-		"", "evnt_", "42", "evnt_42", PositionID(0), "wevt_00000000000000000000000042", "evnt_0000000000000000000000004x",
-		"evnt_-0000000000000000000000042", "evnt_+000000000000000000000042", "evnt_99999999999999999999999999", PositionID(42) + "0",
+		"", "evnt_", "42", "evnt_42", "evnt_00000000000000000000000000", "wevt_00000000000000000000000042", "evnt_0000000000000000000000004x",
+		"evnt_-0000000000000000000000042", "evnt_+000000000000000000000042", "evnt_99999999999999999999999999", "evnt_000000000000000000000000420",
 	} {
-		_, err := ParsePositionID(bad)
-		require.Equal(t, CodeMalformed, CodeOf(err), bad)
+		for _, d := range []Dialect{World3, World6} {
+			_, err := ParseEventID(bad, d)
+			require.Equal(t, CodeMalformed, CodeOf(err), bad)
+		}
 	}
 }
 
 func FuzzParseID(f *testing.F) {
 	f.Add("wrun_01KDVDNA00ABCDEFGHJKMNPQRS")
 	f.Add("wrun_00000000000000000000000000")
-	f.Add(PositionID(1))
+	f.Add("evnt_00000000000000000000000042")
+	f.Add("evnt_01KDVDNA0000000ABCDEFGHJKM")
 	f.Add("evnt_")
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, p := range []Prefix{PrefixRun, PrefixStep, PrefixEvent, PrefixMessage} {
@@ -160,8 +179,13 @@ func FuzzParseID(f *testing.F) {
 			require.Equal(t, s, p.Format(id), "one id has one text")
 			require.False(t, id.IsZero())
 		}
-		if seq, err := ParsePositionID(s); err == nil {
-			require.Equal(t, s, PositionID(seq))
+		if seq, err := ParseEventID(s, World6); err == nil {
+			require.Equal(t, s, (&Event{Seq: seq}).IDText(ID{}, World6))
+		}
+		if id, err := PrefixEvent.Parse(s); err == nil {
+			seq, err := ParseEventID(s, World3)
+			require.NoError(t, err)
+			require.Equal(t, s, (&Event{Seq: seq, At: id.Time()}).IDText(id, World3))
 		}
 		if e := new(Error); errors.As(PrefixRun.malformed(s), &e) {
 			require.NotEmpty(t, e.Message)

@@ -198,24 +198,9 @@ func TestCommandLimits(t *testing.T) {
 	require.Equal(t, CodePayloadTooLarge, CodeOf(err))
 }
 
-func TestEventIDs(t *testing.T) {
+func TestCorrelationIDs(t *testing.T) {
 	t.Parallel()
-	for d := range Dialect(dialects) {
-		b := newRun(t, d, started(), Event{ID: testID(9), Data: &Annotated{Name: "n"}})
-		for i, e := range b.logs[theRun] {
-			if d == World6 {
-				require.Equal(t, fmt.Sprintf("evnt_%026d", i+1), e.IDText(d), "the position is the id")
-				require.True(t, e.ID.IsZero())
-			} else {
-				id, err := PrefixEvent.Parse(e.IDText(d))
-				require.NoError(t, err)
-				require.Equal(t, e.ID, id)
-				require.NotEqual(t, testID(9), id, "ids come from the environment")
-				require.True(t, i == 0 || id.Compare(b.logs[theRun][i-1].ID) > 0)
-			}
-			require.Empty(t, e.CorrelationID())
-		}
-	}
+	require.Empty(t, (&Event{Type: EventRunStarted}).CorrelationID())
 	require.Equal(t, PrefixStep.Format(s1), (&Event{Type: EventStepFailed, Entity: s1}).CorrelationID())
 	require.Equal(t, PrefixHook.Format(h1), (&Event{Type: EventHookConflict, Entity: h1}).CorrelationID())
 	require.Equal(t, PrefixWait.Format(w1), (&Event{Type: EventWaitCreated, Entity: w1}).CorrelationID())

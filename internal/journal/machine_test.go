@@ -15,7 +15,6 @@ type machine struct {
 	t     *testing.T
 	bytes []byte
 	now   Time
-	mint  func() ID
 	out   *Outside
 	runs  []ID
 	state map[ID]*State
@@ -39,7 +38,7 @@ type rows struct {
 func newMachine(t *testing.T, bytes []byte) *machine {
 	t.Helper()
 	return &machine{
-		t: t, bytes: bytes, now: t0, mint: mintFrom(1 << 20), out: NewOutside(), state: map[ID]*State{}, log: map[ID][]Event{},
+		t: t, bytes: bytes, now: t0, out: NewOutside(), state: map[ID]*State{}, log: map[ID][]Event{},
 		runs: []ID{testID(1), testID(2), testID(3), testID(4), testID(5)}, rows: map[ID]*rows{}, committed: map[ID]int{},
 	}
 }
@@ -94,7 +93,7 @@ func (m *machine) command() {
 	pending, hadRun, wasTerminal := s.Changed(), s.Run != nil, s.Run != nil && s.Run.Status.Terminal()
 	partial := m.partial(cmd, s)
 
-	res, err := s.Reduce(cmd, Env{Now: m.now, Mint: m.mint, Self: p1}, m.out)
+	res, err := s.Reduce(cmd, Env{Now: m.now, Self: p1}, m.out)
 
 	partial(res, err)
 	if err != nil {
@@ -209,11 +208,6 @@ func (m *machine) checkRun(s *State, log []Event) {
 			over = true
 		default:
 		}
-		if run.Dialect == World6 {
-			require.True(m.t, e.ID.IsZero())
-		} else {
-			require.False(m.t, e.ID.IsZero())
-		}
 	}
 }
 
@@ -325,7 +319,7 @@ func (m *machine) partial(cmd *Command, s *State) func(*Result, error) {
 	some.Steps, some.Hooks, some.Waits = pick(s.Steps, touch.Steps), pick(s.Hooks, touch.Hooks), pick(s.Waits, touch.Waits)
 	some.Receipts, some.AttrSets = pick(s.Receipts, touch.Senders), maps.Clone(s.AttrSets)
 	some.HooksMade = maps.Clone(s.HooksMade)
-	partial, err := some.Reduce(cmd, Env{Now: m.now, Mint: mintFrom(1 << 20), Self: p1}, cloneOutside(m.out))
+	partial, err := some.Reduce(cmd, Env{Now: m.now, Self: p1}, cloneOutside(m.out))
 	return func(res *Result, fullErr error) {
 		require.Equal(m.t, CodeOf(fullErr), CodeOf(err), "a partial state decides as the complete one: %v, %v", fullErr, err)
 		if err != nil {

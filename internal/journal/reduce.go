@@ -272,16 +272,6 @@ func (r *reduction) append(e Event) int64 {
 	e.Type = e.Data.EventType()
 	e.Seq = r.s.Seq + 1
 	e.At = r.env.Now
-	dialect := Engine
-	if c := creation(&e); c != nil {
-		dialect = c.Dialect
-	} else if r.s.Run != nil {
-		dialect = r.s.Run.Dialect
-	}
-	e.ID = ID{}
-	if dialect != World6 {
-		e.ID = r.env.Mint()
-	}
 	r.collectEffects(&e)
 	r.s.fold(r.cmd.Run, &e)
 	r.result.Appended = append(r.result.Appended, e)

@@ -109,7 +109,7 @@ func (s *story) event(d Dialect, e *Event) string {
 		out.WriteString(" at=" + s.time(e.At))
 	}
 	if d == World6 {
-		out.WriteString(" id=…" + e.IDText(d)[28:])
+		out.WriteString(" id=…" + e.IDText(theRun, d)[28:])
 	}
 	s.fields(&out, reflect.ValueOf(e.Data).Elem())
 	return out.String() + "\n"

@@ -209,7 +209,7 @@ func (w *world) lifetime(p *process, commands int) (int, error) {
 		broken = w.opts.Break(st)
 	}
 	plan := func(journal.ID) faultstore.Plan { return w.plan(p) }
-	p.committer, err = commit.New(context.Background(), faultstore.Wrap(broken, plan), p.incarnation, &commit.Config{Now: now, Mint: minter.Mint, MaxBatch: 4})
+	p.committer, err = commit.New(context.Background(), faultstore.Wrap(broken, plan), p.incarnation, &commit.Config{Now: now, MaxBatch: 4})
 	if err != nil {
 		return 0, err
 	}

@@ -32,8 +32,7 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	w := &world{T: t, store: s, now: 1_767_225_600_000, ids: journal.NewMinter(rand.NewChaCha8([32]byte{}))}
 	w.self = w.mint()
-	events := journal.NewMinter(rand.NewChaCha8([32]byte{1}))
-	w.commit, err = commit.New(t.Context(), s, w.self, &commit.Config{Now: w.clock, Mint: events.Mint})
+	w.commit, err = commit.New(t.Context(), s, w.self, &commit.Config{Now: w.clock})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, w.commit.Close(context.WithoutCancel(t.Context())))

@@ -29,10 +29,9 @@ func TestNamespaces(t *testing.T) {
 			require.Empty(t, got)
 
 			const now = journal.Time(1_767_225_600_000)
-			ids := journal.NewMinter(rand.NewChaCha8([32]byte{}))
-			c, err := commit.New(t.Context(), s, journal.ID{1}, &commit.Config{Now: func() journal.Time { return now }, Mint: ids.Mint})
+			c, err := commit.New(t.Context(), s, journal.ID{1}, &commit.Config{Now: func() journal.Time { return now }})
 			require.NoError(t, err)
-			runs := journal.NewMinter(rand.NewChaCha8([32]byte{1}))
+			runs := journal.NewMinter(rand.NewChaCha8([32]byte{}))
 			for _, namespace := range []string{"b", "ä", "a b", "B", "a", "b"} {
 				run, err := runs.Mint(now)
 				require.NoError(t, err)

@@ -31,7 +31,7 @@ func benchmarkCommit(b *testing.B, runs int) {
 	for i := range changes.Runs {
 		c := &changes.Runs[i]
 		*c = store.RunChange{State: c.State, Was: c.State.Run, Events: []journal.Event{{
-			Seq: 2, ID: f.mint(), Type: journal.EventStepCompleted, At: f.now, Key: "charge",
+			Seq: 2, Type: journal.EventStepCompleted, At: f.now, Key: "charge",
 			Data: &journal.StepCompleted{Name: "charge", Attempt: 1, StartedAt: f.now, Input: payload, Result: payload},
 		}}}
 	}

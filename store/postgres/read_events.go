@@ -11,10 +11,10 @@ import (
 )
 
 // eventColumns are those that eventScan reads.
-const eventColumns = `e.seq, e.id, e.type, e.at, e.entity, coalesce(e.key, ''), e.data, e.input, e.output`
+const eventColumns = `e.seq, e.type, e.at, e.entity, coalesce(e.key, ''), e.data, e.input, e.output`
 
 func resolvedEvent(r store.Resolve) string {
-	return `e.seq, e.id, e.type, e.at, e.entity, coalesce(e.key, ''), e.data, ` + payloadColumn(`e.input`, r) + `, ` + payloadColumn(`e.output`, r)
+	return `e.seq, e.type, e.at, e.entity, coalesce(e.key, ''), e.data, ` + payloadColumn(`e.input`, r) + `, ` + payloadColumn(`e.output`, r)
 }
 
 // eventScan reads the columns of eventColumns.
@@ -27,7 +27,7 @@ type eventScan struct {
 // into returns where to scan a row: first what comes before the columns, then the columns.
 func (s *eventScan) into(before ...any) []any {
 	e := &s.event
-	return append(before, &e.Seq, scanID{&e.ID}, &s.kind, (*int64)(&e.At), scanID{&e.Entity}, &e.Key,
+	return append(before, &e.Seq, &s.kind, (*int64)(&e.At), scanID{&e.Entity}, &e.Key,
 		&s.enc.Data, (*[]byte)(&s.enc.Input), (*[]byte)(&s.enc.Output))
 }
 

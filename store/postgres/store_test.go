@@ -78,7 +78,7 @@ func (f *fixture) reduce(s *journal.State, run journal.ID, guards journal.Guards
 	f.tb.Helper()
 	was := s.Run
 	cmd := &journal.Command{Namespace: s.Namespace, Run: run, Events: events, Guards: guards}
-	result, err := s.Reduce(cmd, journal.Env{Now: f.now, Mint: f.mint, Self: f.self}, journal.NewOutside())
+	result, err := s.Reduce(cmd, journal.Env{Now: f.now, Self: f.self}, journal.NewOutside())
 	require.NoError(f.tb, err)
 	return store.RunChange{State: s, New: was == nil, Events: result.Appended, Rows: s.Changed(), Was: was}
 }

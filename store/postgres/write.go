@@ -120,7 +120,7 @@ func newRows() rows {
 			uuid, bigint, bigint, uuid, text, bytea, bytea),
 		updates: newTable(bigint, bigint, uuid, bigint, smallint, bigint, bigint, bigint, bigint, bigint, uuid, bigint, bigint),
 		wakes:   newTable(integer, uuid),
-		events:  newTable(bigint, bigint, uuid, smallint, bigint, uuid, text, bytea, bytea, bytea),
+		events:  newTable(bigint, bigint, smallint, bigint, uuid, text, bytea, bytea, bytea),
 		steps: newTable(bigint, uuid, text, text, smallint, integer, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint,
 			text),
 		hooksGone:      newTable(bigint, uuid),
@@ -262,9 +262,9 @@ const (
 			from u where r.no = u.no and r.epoch = u.was_epoch and r.owner is not distinct from u.was_owner returning 1
 		)
 		select case when count(*) = cardinality($1::bigint[]) then 0 else ('found ' || count(*))::integer end from done`
-	insertEvents = `insert into events (run, seq, id, type, at, entity, key, data, input, output)
-		select unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::uuid[]), unnest($4::smallint[]), unnest($5::bigint[]),
-			unnest($6::uuid[]), unnest($7::text[]), unnest($8::bytea[]), unnest($9::bytea[]), unnest($10::bytea[])`
+	insertEvents = `insert into events (run, seq, type, at, entity, key, data, input, output)
+		select unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::smallint[]), unnest($4::bigint[]),
+			unnest($5::uuid[]), unnest($6::text[]), unnest($7::bytea[]), unnest($8::bytea[]), unnest($9::bytea[])`
 )
 
 func (w *Writer) fillNew(ctx context.Context, no int64, ns int32, r *journal.Run) error {
@@ -325,14 +325,13 @@ func (r *rows) event(no int64, e *journal.Event, steps map[journal.ID]*journal.S
 	c := r.events
 	c[0].bigint(no)
 	c[1].bigint(e.Seq)
-	c[2].id(e.ID)
-	c[3].smallint(int16(e.Type))
-	c[4].bigint(int64(e.At))
-	c[5].id(store.StoredEntity(e, steps))
-	c[6].textOrNull(e.Key)
-	c[7].bytes(enc.Data)
-	c[8].bytes(enc.Input)
-	c[9].bytes(enc.Output)
+	c[2].smallint(int16(e.Type))
+	c[3].bigint(int64(e.At))
+	c[4].id(store.StoredEntity(e, steps))
+	c[5].textOrNull(e.Key)
+	c[6].bytes(enc.Data)
+	c[7].bytes(enc.Input)
+	c[8].bytes(enc.Output)
 	return nil
 }
 

@@ -268,7 +268,7 @@ func TestReleaseKeepsAWakeUp(t *testing.T) {
 	f.sql(`update runs set wake_at = 5`) // somebody else has marked it since
 	was := run.Run
 	_, err := run.Reduce(&journal.Command{Namespace: namespace, Run: was.ID, Guards: f.owner(), Lease: journal.LeaseRelease},
-		journal.Env{Now: f.now, Mint: f.mint, Self: f.self}, journal.NewOutside())
+		journal.Env{Now: f.now, Self: f.self}, journal.NewOutside())
 	require.NoError(t, err)
 	require.NoError(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{{State: run, Rows: run.Changed(), Was: was}}}))
 	got, err := f.Run(t.Context(), namespace, was.ID, false)

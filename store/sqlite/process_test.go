@@ -97,7 +97,7 @@ func annotate(ctx context.Context, w store.Writer, run journal.ID, name string) 
 
 func apply(ctx context.Context, w store.Writer, state *journal.State, cmd *journal.Command, tx store.Tx) error {
 	was := state.Run
-	res, err := state.Reduce(cmd, journal.Env{Now: now(), Mint: newID}, journal.NewOutside())
+	res, err := state.Reduce(cmd, journal.Env{Now: now()}, journal.NewOutside())
 	if err != nil {
 		return err
 	}

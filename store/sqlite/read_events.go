@@ -11,19 +11,19 @@ import (
 
 // eventColumns are those that scanEvent reads.
 const (
-	eventColumns     = `seq, id, type, at, entity, key, data, input, output`
-	eventColumnCount = 9
+	eventColumns     = `seq, type, at, entity, key, data, input, output`
+	eventColumnCount = 8
 )
 
 // scanEvent reads the columns of eventColumns. An event of a newer program comes without data: who needs it will say so.
 func scanEvent(row []driver.Value) (journal.Event, error) {
 	e := journal.Event{
-		Seq: asInt(row[0]), ID: asID(row[1]), Type: journal.EventType(asInt(row[2])), At: asTime(row[3]), Entity: asID(row[4]), Key: asText(row[5]),
+		Seq: asInt(row[0]), Type: journal.EventType(asInt(row[1])), At: asTime(row[2]), Entity: asID(row[3]), Key: asText(row[4]),
 	}
 	if !e.Type.Known() {
 		return e, nil
 	}
-	data, err := journal.DecodeData(e.Type, journal.Encoded{Data: asBytes(row[6]), Input: asBytes(row[7]), Output: asBytes(row[8])})
+	data, err := journal.DecodeData(e.Type, journal.Encoded{Data: asBytes(row[5]), Input: asBytes(row[6]), Output: asBytes(row[7])})
 	e.Data = data
 	return e, err
 }
@@ -53,7 +53,7 @@ func (s *Store) runRef(ctx context.Context, namespace string, id journal.ID) (re
 }
 
 func resolvedEvent(r store.Resolve) string {
-	return `e.seq, e.id, e.type, e.at, e.entity, e.key, e.data, ` + payloadColumn(`e.input`, r) + `, ` + payloadColumn(`e.output`, r)
+	return `e.seq, e.type, e.at, e.entity, e.key, e.data, ` + payloadColumn(`e.input`, r) + `, ` + payloadColumn(`e.output`, r)
 }
 
 // Event implements [store.Reader].

@@ -152,9 +152,9 @@ func (t *tx) wake(key store.RunKey) error {
 
 // A conflict takes the whole transaction back, so SQLite need not keep what a single statement changed.
 const (
-	insertEvent   = `insert or rollback into cairn_events (run, seq, id, type, at, entity, key, data, input, output) values ` + eventMarks
-	eventMarks    = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	eventArgCount = 10
+	insertEvent   = `insert or rollback into cairn_events (run, seq, type, at, entity, key, data, input, output) values ` + eventMarks
+	eventMarks    = `(?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	eventArgCount = 9
 )
 
 // insertsOfEvents are statements that insert many events at once, the largest first: that saves a third of the time.
@@ -178,7 +178,7 @@ func (t *tx) insertEvents(refs []int64, runs []store.RunChange) error {
 			if err != nil {
 				return err
 			}
-			args = append(args, refs[i], e.Seq, idOrNull(e.ID), int64(e.Type), int64(e.At), idOrNull(store.StoredEntity(e, runs[i].State.Steps)),
+			args = append(args, refs[i], e.Seq, int64(e.Type), int64(e.At), idOrNull(store.StoredEntity(e, runs[i].State.Steps)),
 				textOrNull(e.Key), bytesOrNull(enc.Data), bytesOrNull(enc.Input), bytesOrNull(enc.Output))
 		}
 	}

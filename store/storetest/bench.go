@@ -99,7 +99,7 @@ func (b *bench) mint() journal.ID {
 // later moves the clock.
 func (b *bench) later(d time.Duration) { b.now = b.now.Add(d) }
 
-func (b *bench) env() journal.Env { return journal.Env{Now: b.now, Mint: b.mint, Self: b.self} }
+func (b *bench) env() journal.Env { return journal.Env{Now: b.now, Self: b.self} }
 
 func (b *bench) begin() store.Tx {
 	b.Helper()

@@ -59,9 +59,14 @@ func eventIDs(b *bench) {
 		events := b.eventsOf(store.EventFilter{Run: run})
 		require.Len(b, events, 2)
 		for _, e := range events {
-			require.Equal(b, d == journal.World6, e.ID.IsZero(), "in dialect world6 the position is the id")
 			require.Equal(b, b.now, e.At)
 			require.Equal(b, d, e.Dialect)
+			text := e.IDText(e.Run, e.Dialect)
+			seq, err := journal.ParseEventID(text, d)
+			require.NoError(b, err)
+			found, err := b.store.Event(b.ctx(), b.ns, run, seq, store.ResolveAll)
+			require.NoError(b, err)
+			require.Equal(b, text, found.IDText(run, d), "an event is found by its id")
 		}
 		b.check(run)
 	}

@@ -64,7 +64,6 @@ create table events (
     seq    bigint not null,
     at     bigint not null,
     type   smallint not null,
-    id     uuid,    -- null in dialect world6: the position is the id
     entity uuid,    -- null where it follows from the key of an inline step
     key    text collate "C",
     data   bytea,

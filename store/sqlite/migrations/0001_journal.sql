@@ -60,7 +60,6 @@ create table cairn_events (
     n      integer primary key,
     run    integer not null,
     seq    integer not null,
-    id     blob,    -- null in dialect world6: the position is the id
     type   integer not null,
     at     integer not null,
     entity blob,    -- null where it follows from the key of an inline step
