@@ -11,7 +11,9 @@ type Command struct {
 	PerEvent  bool
 	Guards    Guards
 	Lease     Lease
-	Read      Read
+	// WakeAt is when the owner wants to go on, beyond the timers of the run; for [LeaseRelease].
+	WakeAt Time
+	Read   Read
 	// Messages are put into their queues together with the events.
 	Messages []Message
 
@@ -52,9 +54,10 @@ type Lease uint8
 const (
 	LeaseKeep  Lease = 0 // nothing
 	LeaseClaim Lease = 1 // take a run that nobody owns and that is due; the caller is Guards.Owner.Incarnation
-	// LeaseRelease gives the run back: it waits, and wakes at the first of its timers. With Guards.Seq the caller says
-	// that he has seen all that came from outside; without it the run stays due if something came.
+	// LeaseRelease gives the run back: it waits, and wakes at the first of its timers, or at the command's WakeAt. If somebody else
+	// has marked it as due meanwhile, it stays due.
 	LeaseRelease Lease = 2
+	LeaseWake    Lease = 3 // mark the run as due, if it goes on
 )
 
 // Read asks for events in the answer, as they are in the same transaction.

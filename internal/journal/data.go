@@ -59,8 +59,10 @@ type RunCancelled struct {
 
 // StepCreated records that a step is to be done.
 type StepCreated struct {
-	Name  string  `cbor:"1,keyasint,omitempty"`
-	Input Payload `cbor:"-"`
+	Name     string  `cbor:"1,keyasint,omitempty"`
+	Child    ID      `cbor:"2,keyasint,omitzero"`  // the run that does it, if the step is a child
+	Detached bool    `cbor:"3,keyasint,omitempty"` // the child is not cancelled with its parent
+	Input    Payload `cbor:"-"`
 }
 
 // StepStarted records that an attempt of a step begins.
@@ -84,13 +86,16 @@ type StepRetrying struct {
 
 // StepCompleted records the result of a step. In dialect Engine it may be the only event of its step.
 type StepCompleted struct {
-	Name      string  `cbor:"1,keyasint,omitempty"`
-	Attempt   int     `cbor:"2,keyasint,omitempty"` // the attempt that succeeded
-	StartedAt Time    `cbor:"3,keyasint,omitempty"`
-	Digest    []byte  `cbor:"4,keyasint,omitempty"` // of the input, to notice code that changed
-	Copied    bool    `cbor:"5,keyasint,omitempty"` // kept from the run that this one was forked from
-	Input     Payload `cbor:"-"`
-	Result    Payload `cbor:"-"`
+	Name      string `cbor:"1,keyasint,omitempty"`
+	Attempt   int    `cbor:"2,keyasint,omitempty"` // the attempt that succeeded
+	StartedAt Time   `cbor:"3,keyasint,omitempty"`
+	Digest    []byte `cbor:"4,keyasint,omitempty"` // of the input, to notice code that changed
+	Copied    bool   `cbor:"5,keyasint,omitempty"` // kept from the run that this one was forked from
+	Took      int64  `cbor:"6,keyasint,omitempty"` // milliseconds from StartedAt to the end
+	// Closes are the branches that lose with this decision.
+	Closes []string `cbor:"7,keyasint,omitempty"`
+	Input  Payload  `cbor:"-"`
+	Result Payload  `cbor:"-"`
 }
 
 // StepFailed records that a step has failed for good.
@@ -101,6 +106,7 @@ type StepFailed struct {
 	Digest    []byte  `cbor:"4,keyasint,omitempty"`
 	Copied    bool    `cbor:"5,keyasint,omitempty"`
 	Error     *Error  `cbor:"6,keyasint,omitempty"`
+	Took      int64   `cbor:"7,keyasint,omitempty"`
 	Input     Payload `cbor:"-"`
 	Value     Payload `cbor:"-"`
 }
@@ -122,6 +128,13 @@ type HookReceived struct {
 	Sender  string  `cbor:"2,keyasint,omitempty"` // the sender's key: the same key is received once
 	Digest  []byte  `cbor:"3,keyasint,omitempty"` // of the payload; empty: computed from its bytes
 	Payload Payload `cbor:"-"`
+}
+
+// HookReplied answers a delivery.
+type HookReplied struct {
+	To    int64   `cbor:"1,keyasint"` // the event of the delivery
+	Error *Error  `cbor:"2,keyasint,omitempty"`
+	Value Payload `cbor:"-"`
 }
 
 // HookDisposed closes a hook and frees its token.
@@ -224,6 +237,9 @@ func (*HookCreated) EventType() EventType { return EventHookCreated }
 func (*HookReceived) EventType() EventType { return EventHookReceived }
 
 // EventType implements [Data].
+func (*HookReplied) EventType() EventType { return EventHookReplied }
+
+// EventType implements [Data].
 func (*HookDisposed) EventType() EventType { return EventHookDisposed }
 
 // EventType implements [Data].
@@ -262,6 +278,7 @@ func (d *StepCompleted) payloads() (input, output *Payload) { return &d.Input, &
 func (d *StepFailed) payloads() (input, output *Payload)    { return &d.Input, &d.Value }
 func (d *HookCreated) payloads() (input, output *Payload)   { return &d.Metadata, nil }
 func (d *HookReceived) payloads() (input, output *Payload)  { return &d.Payload, nil }
+func (d *HookReplied) payloads() (input, output *Payload)   { return nil, &d.Value }
 func (d *HookDisposed) payloads() (input, output *Payload)  { return nil, nil }
 func (d *HookConflict) payloads() (input, output *Payload)  { return nil, nil }
 func (d *WaitCreated) payloads() (input, output *Payload)   { return nil, nil }
@@ -297,4 +314,5 @@ var newData = [eventTypes]func() Data{
 	EventRunParked:       func() Data { return new(RunParked) },
 	EventRunResumed:      func() Data { return new(RunResumed) },
 	EventAnnotated:       func() Data { return new(Annotated) },
+	EventHookReplied:     func() Data { return new(HookReplied) },
 }

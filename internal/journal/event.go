@@ -32,8 +32,9 @@ const (
 	EventRunParked       EventType = 19
 	EventRunResumed      EventType = 20
 	EventAnnotated       EventType = 21
+	EventHookReplied     EventType = 22
 
-	eventTypes = 22 // one more than the greatest number above
+	eventTypes = 23 // one more than the greatest number above
 )
 
 var eventNames = [eventTypes]string{
@@ -58,6 +59,7 @@ var eventNames = [eventTypes]string{
 	EventRunParked:       "run_parked",
 	EventRunResumed:      "run_resumed",
 	EventAnnotated:       "annotated",
+	EventHookReplied:     "hook_replied",
 }
 
 // Known reports whether this program knows the event type.
@@ -86,7 +88,7 @@ func (t EventType) about() Prefix {
 	switch t {
 	case EventStepCreated, EventStepStarted, EventStepRetrying, EventStepCompleted, EventStepFailed:
 		return PrefixStep
-	case EventHookCreated, EventHookReceived, EventHookDisposed, EventHookConflict:
+	case EventHookCreated, EventHookReceived, EventHookDisposed, EventHookConflict, EventHookReplied:
 		return PrefixHook
 	case EventWaitCreated, EventWaitCompleted:
 		return PrefixWait

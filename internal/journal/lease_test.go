@@ -30,16 +30,39 @@ func TestReleaseWakesAtTheFirstTimer(t *testing.T) {
 	require.Zero(t, b.state(theRun).Run.WakeAt, "a timer that is over wakes nobody")
 }
 
+func TestReleaseWakesWhenTheOwnerWants(t *testing.T) {
+	t.Parallel()
+	for at, want := range map[Time]Time{0: t0 + 1000, t0 + 300: t0 + 300, t0 + 2000: t0 + 1000} {
+		b := newRun(t, Engine, started(), keyed("short", &WaitCreated{ResumeAt: t0 + 1000}))
+		b.must(t, &Command{Lease: LeaseRelease, WakeAt: at, Guards: Guards{Owner: b.owner()}})
+		require.Equal(t, want, b.state(theRun).Run.WakeAt)
+	}
+}
+
+func TestWakeWithoutAnEvent(t *testing.T) {
+	t.Parallel()
+	b := free(t)
+	b.now = t0 + 7
+	res := b.must(t, &Command{Lease: LeaseWake})
+	require.Equal(t, t0+7, res.Run.WakeAt)
+	require.Empty(t, res.Appended)
+	require.Equal(t, []ID{theRun}, res.Effects.Wake)
+	b.must(t, claim(p1, 1))
+	b = newRun(t, Engine, started(), ended())
+	res = b.must(t, &Command{Lease: LeaseWake})
+	require.Zero(t, res.Run.WakeAt, "a run that has ended is not woken")
+}
+
 func TestReleaseKeepsWhatTheOwnerHasNotSeen(t *testing.T) {
 	t.Parallel()
-	for seen, want := range map[int64]Time{0: t0 + 7, 4: 0} {
+	for _, seen := range []int64{0, 4} {
 		b := newRun(t, Engine, started(), keyed("approval", &HookCreated{Token: "t"}))
 		b.now, b.self = t0+7, p2 // another process takes the delivery
 		res, err := b.outsider(keyed("approval", &HookReceived{}))
 		require.NoError(t, err)
 		require.Equal(t, t0+7, res.Run.WakeAt)
 		b.must(t, &Command{Lease: LeaseRelease, Guards: Guards{Owner: b.owner(), Seq: seen}})
-		require.Equal(t, want, b.state(theRun).Run.WakeAt)
+		require.Equal(t, t0+7, b.state(theRun).Run.WakeAt)
 	}
 }
 

@@ -46,6 +46,8 @@ func sample(e EventType, d Dialect) Event {
 		return of(h1, "approval", &HookReceived{})
 	case EventHookDisposed:
 		return of(h1, "approval", &HookDisposed{})
+	case EventHookReplied:
+		return of(h1, "approval", &HookReplied{To: 1})
 	case EventHookConflict:
 		return of(h2, "new", &HookConflict{Token: "t"})
 	case EventWaitCreated:

@@ -131,7 +131,7 @@ func (m *machine) event(s *State) Event {
 	case 14, 15:
 		return of(hook, n, &HookReceived{Sender: []string{"", "x", "y"}[m.next(3)], Payload: value})
 	case 16:
-		return of(hook, n, &HookDisposed{})
+		return of(hook, n, []Data{&HookDisposed{}, &HookReplied{To: int64(m.next(4))}}[m.next(2)])
 	case 17:
 		return of(wait, n, &WaitCreated{ResumeAt: []Time{0, m.now + 1000}[m.next(2)]})
 	case 18:

@@ -316,6 +316,9 @@ func (r *reduction) lease() error {
 		return r.claim()
 	case LeaseRelease:
 		return r.release()
+	case LeaseWake:
+		r.mark()
+		return nil
 	default:
 		r.wake()
 		return nil
@@ -367,15 +370,13 @@ func (r *reduction) release() error {
 	if r.s.Run.Status.Terminal() || r.s.Run.ParkedAt != 0 {
 		return nil // ended or parked with the same command: the owner is gone already, and nothing wakes the run
 	}
-	var first Time
-	if r.cmd.Guards.Seq == 0 {
-		first = r.s.Run.WakeAt // something came from outside that the owner may not have seen
-	}
+	first := r.s.Run.WakeAt // something came from outside that the owner may not have seen
 	sooner := func(at Time) {
 		if at != 0 && (first == 0 || at < first) {
 			first = at
 		}
 	}
+	sooner(r.cmd.WakeAt)
 	for _, w := range r.s.Waits {
 		if w.Status == StatusRunning {
 			sooner(w.ResumeAt)
@@ -400,6 +401,15 @@ func (r *reduction) wake() {
 	matters := func(e Event) bool { return e.Type != EventAnnotated }
 	if r.result.created || !slices.ContainsFunc(r.result.Appended, matters) {
 		return // a new run has its time to wake from its creation
+	}
+	r.mark()
+}
+
+// mark marks the run as due, if it goes on.
+func (r *reduction) mark() {
+	run := r.s.Run
+	if run.Status.Terminal() || run.ParkedAt != 0 {
+		return
 	}
 	r.result.Effects.Wake = append(r.result.Effects.Wake, run.ID)
 	if (run.Owner.IsZero() || run.Owner != r.env.Self) && (run.WakeAt == 0 || run.WakeAt > r.env.Now) {

@@ -49,6 +49,7 @@ var rules = [dialects][eventTypes]*rule{
 		EventHookCreated:     {running, CodeRunEnded, byOwner, (*reduction).hookCreated},
 		EventHookReceived:    {always, "", byAnyone, (*reduction).hookReceived},
 		EventHookDisposed:    {running, CodeRunEnded, byOwner, (*reduction).hookDisposed},
+		EventHookReplied:     {running, CodeRunEnded, byOwner, (*reduction).hookReplied},
 		EventWaitCreated:     {running, CodeRunEnded, byOwner, (*reduction).waitCreated},
 		EventWaitCompleted:   {running, CodeRunEnded, byOwner, (*reduction).waitCompleted},
 		EventAttrSet:         {live, CodeRunEnded, byAnyone, (*reduction).attrSet},

@@ -92,6 +92,13 @@ func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	return appends, nil
 }
 
+func (r *reduction) hookReplied(e *Event, _ *Outcome) (verdict, error) {
+	if d := e.Data.(*HookReplied); d.To <= 0 || d.To > r.s.Seq {
+		return 0, Errorf(CodeMalformed, "a reply to event %d, which is not there", d.To)
+	}
+	return appends, nil
+}
+
 func (r *reduction) hookDisposed(e *Event, _ *Outcome) (verdict, error) {
 	hook := r.s.Hooks[e.Entity]
 	if hook == nil || hook.Status == HookRetained {
