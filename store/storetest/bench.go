@@ -34,7 +34,7 @@ type bench struct {
 
 // patience is how long a test may take before its store is told to give up, so that a store that never answers fails one test
 // and not all.
-const patience = 40 * time.Second
+const patience = 3 * time.Minute
 
 // newBench returns a bench with a namespace of its own. Ids differ between tests and are the same in each run of one.
 func newBench(t *testing.T, f Factory, s store.Store) *bench {
