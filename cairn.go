@@ -56,6 +56,9 @@ type Config struct {
 	Namespace string
 	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
 	MaxActive int
+	// MaxWaiting is the most waiting runs that are kept in memory with their goroutines; the rest goes on from the journal when it is due.
+	// Defaults to 10,000; negative: none.
+	MaxWaiting int
 	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
 	Poll time.Duration
 	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
@@ -79,7 +82,9 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 		}
 		defs[i] = d
 	}
-	inner, err := engine.New(ctx, st, engine.Config{Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, Poll: cfg.Poll, Lease: cfg.Lease, Logger: cfg.Logger}, defs...)
+	inner, err := engine.New(ctx, st, engine.Config{
+		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Logger: cfg.Logger,
+	}, defs...)
 	if err != nil {
 		return nil, err
 	}

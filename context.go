@@ -2,6 +2,8 @@ package cairn
 
 import (
 	"context"
+	"encoding/binary"
+	"math/rand/v2"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
@@ -25,28 +27,63 @@ func (c workflowContext) branch() *engine.Branch { return c.b }
 func newContext(b *engine.Branch) Context { return workflowContext{b.Context(), b} }
 
 // RunID returns the id of the run that executes.
-func RunID(ctx Context) string { return journal.PrefixRun.Format(ctx.branch().Run().ID) }
+func RunID(ctx Context) string { return formatRun(ctx.branch().Run().ID) }
 
 // ParentID returns the id of the run that started this one as its child, "" if there is none.
-func ParentID(ctx Context) string {
-	if id := ctx.branch().Run().Parent; !id.IsZero() {
-		return journal.PrefixRun.Format(id)
+func ParentID(ctx Context) string { return formatRun(ctx.branch().Run().Parent) }
+
+// RootID returns the id of the run at which the line of parents begins: the run itself if it has no parent.
+func RootID(ctx Context) string { return formatRun(ctx.branch().Run().Root) }
+
+func formatRun(id journal.ID) string {
+	if id.IsZero() {
+		return ""
 	}
-	return ""
+	return journal.PrefixRun.Format(id)
+}
+
+// Now returns the time of the last thing that the workflow has seen happen: its start, the end of a step or a sleep, something that came
+// through a hook. It is the same when the workflow is executed again, and writes nothing.
+func Now(ctx Context) time.Time { return ctx.branch().Now().Std() }
+
+// NewID returns an id that nothing else has, made of capitals and digits, and sorted by time. When the workflow is executed again, it is the same.
+func NewID(ctx Context) (string, error) {
+	id, err := ctx.branch().Derive("new id")
+	return id.String(), err
+}
+
+// Rand returns a source of randomness for simulations, samples and the like; not for secrets. When the workflow is executed again, it
+// gives the same numbers.
+func Rand(ctx Context) (*rand.Rand, error) {
+	id, err := ctx.branch().Derive("rand")
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:]))), err
 }
 
 // Sleep waits, also across restarts. While it waits, the run costs nothing.
-func Sleep(ctx Context, d time.Duration) error {
-	return ctx.branch().Sleep("sleep", func(now journal.Time) journal.Time { return now.Add(d) })
-}
+func Sleep(ctx Context, d time.Duration) error { return ctx.branch().Sleep("sleep", after(d)) }
 
 // SleepUntil waits until a time, also across restarts.
 func SleepUntil(ctx Context, t time.Time) error {
 	return ctx.branch().Sleep("sleep", func(journal.Time) journal.Time { return journal.TimeOf(t) })
 }
 
-// Now returns the time. When the workflow is executed again, it is the same.
-func Now(ctx Context) (time.Time, error) {
-	ms, err := Do(ctx, "now", func(context.Context) (int64, error) { return time.Now().UnixMilli(), nil })
-	return time.UnixMilli(ms).UTC(), err
+func after(d time.Duration) engine.Until {
+	return func(now journal.Time) journal.Time { return now.Add(d) }
+}
+
+// WithTimeout returns a Context that ends after d, also across restarts: what is then under way fails with [ErrTimeout]. The function that is
+// returned ends it sooner; call it when what the limit was for is done.
+func WithTimeout(ctx Context, d time.Duration) (Context, context.CancelFunc, error) {
+	b, stop, err := ctx.branch().Deadline("deadline", after(d))
+	if err != nil {
+		return nil, nil, err
+	}
+	return newContext(b), stop, nil
+}
+
+// Cleanup returns a Context that a cancel of the run does not end, for what must be done nevertheless: refunds, releases. It lasts
+// d at most, in each process that executes it. Call the function that is returned when the clean-up is done.
+func Cleanup(ctx Context, d time.Duration) (Context, context.CancelFunc) {
+	b, cancel := ctx.branch().Shelter(d)
+	return newContext(b), cancel
 }

@@ -22,6 +22,11 @@ var (
 	ErrCancelled    = engine.ErrCancelled
 	ErrTimeout      = NewError(engine.CodeTimeout, "not in time")
 	ErrHookConflict = NewError(engine.CodeHookConflict, "the token is taken")
+	// ErrLost ends the Context of a branch that lost a race.
+	ErrLost = engine.ErrLost
+	// ErrEvicted is the cause of a Context whose run was dropped from memory while it waited; only deferred functions see it. The run goes on
+	// from its journal when it is due.
+	ErrEvicted = engine.ErrEvicted
 )
 
 // RetryAfter wraps an error of a step, and says when to try again. The step's policy still decides whether.

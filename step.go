@@ -11,57 +11,68 @@ import (
 
 // Step is a unit of work whose result is written down. It is done at least once, and its result is recorded once.
 type Step[In, Out any] struct {
-	name string
-	key  string
 	fn   func(context.Context, In) (Out, error)
-	opts engine.StepSpec
+	spec engine.StepSpec
 }
 
 // NewStep defines a step. The name is permanent: it is how recorded results are found again.
 func NewStep[In, Out any](name string, fn func(context.Context, In) (Out, error)) Step[In, Out] {
-	return Step[In, Out]{name: name, fn: fn}
+	return Step[In, Out]{fn: fn, spec: engine.StepSpec{Name: name}}
 }
 
-// RetryPolicy says how often, and when, a step that failed is tried again.
+// RetryPolicy says how often, and when, a step that failed is tried again. Without one, it is not.
 type RetryPolicy = engine.Retry
+
+// Name returns the permanent name of the step.
+func (s Step[In, Out]) Name() string { return s.spec.Name }
 
 // Retry returns the step with a policy for its failures.
 func (s Step[In, Out]) Retry(p RetryPolicy) Step[In, Out] {
-	s.opts.Retry = p
+	s.spec.Retry = p
 	return s
 }
 
 // Timeout returns the step with a limit on the time of one attempt.
 func (s Step[In, Out]) Timeout(d time.Duration) Step[In, Out] {
-	s.opts.Timeout = d
+	s.spec.Timeout = d
+	return s
+}
+
+// HeartbeatTimeout returns the step such that an attempt fails if it does not call [Heartbeat] or [Progress] for so long.
+func (s Step[In, Out]) HeartbeatTimeout(d time.Duration) Step[In, Out] {
+	s.spec.Beat = d
 	return s
 }
 
 // Key returns the step for one call that is identified by a key of its own, and not by being the n-th use of the name.
 func (s Step[In, Out]) Key(key string) Step[In, Out] {
-	s.key = key
+	s.spec.Key = key
 	return s
 }
 
 // Do does the step, or returns what was recorded when it was done before.
 func (s Step[In, Out]) Do(ctx Context, in In) (Out, error) {
-	var out Out
-	input, err := payload.Encode(in)
-	if err != nil {
-		return out, err
+	spec := s.spec
+	var err error
+	if spec.Input, spec.Digest, err = encode(in); err != nil {
+		var none Out
+		return none, err
 	}
-	digest, err := payload.Digest(input)
-	if err != nil {
-		return out, err
+	return runStep(ctx, spec, func(ctx context.Context) (Out, error) { return s.fn(ctx, in) })
+}
+
+// encode makes a value storable.
+func encode(v any) (p journal.Payload, digest []byte, err error) {
+	if p, err = payload.Encode(v); err != nil {
+		return nil, nil, err
 	}
-	spec := s.opts
-	spec.Name, spec.Key, spec.Input, spec.Digest = s.name, s.key, input, digest
-	return runStep[Out](ctx, spec, func(ctx context.Context) (Out, error) { return s.fn(ctx, in) })
+	digest, err = payload.Digest(p)
+	return p, digest, err
 }
 
 // Do does a small step that needs no definition: fn is called once, and its result recorded.
 func Do[Out any](ctx Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
-	return runStep[Out](ctx, engine.StepSpec{Name: name}, fn)
+	return runStep(ctx, engine.StepSpec{Name: name}, fn)
 }
 
 func runStep[Out any](ctx Context, spec engine.StepSpec, fn func(context.Context) (Out, error)) (Out, error) {
@@ -85,17 +96,26 @@ func withInfo(ctx context.Context, info engine.StepInfo) context.Context {
 	return context.WithValue(ctx, infoKey{}, info)
 }
 
-// Attempt returns which attempt of its step the code is in, from 1; 0 outside a step.
-func Attempt(ctx context.Context) int {
+func infoOf(ctx context.Context) engine.StepInfo {
 	info, _ := ctx.Value(infoKey{}).(engine.StepInfo)
-	return info.Attempt
+	return info
 }
+
+// Attempt returns which attempt of its step the code is in, from 1; 0 outside a step.
+func Attempt(ctx context.Context) int { return infoOf(ctx).Attempt }
 
 // IdempotencyKey returns a text that is the same in all attempts of a step, in whatever process, and in no other step; "" outside a step.
 func IdempotencyKey(ctx context.Context) string {
-	info, ok := ctx.Value(infoKey{}).(engine.StepInfo)
-	if !ok {
-		return ""
+	if info := infoOf(ctx); !info.Step.IsZero() {
+		return journal.PrefixStep.Format(info.Step)
 	}
-	return journal.PrefixStep.Format(info.Step)
+	return ""
+}
+
+// Heartbeat shows that a long step goes on.
+func Heartbeat(ctx context.Context) { infoOf(ctx).Beat() }
+
+// Progress shows that a long step goes on, and how far it has come: from 0 to 1. [Engine.Describe] shows it while the step is under way.
+func Progress(ctx context.Context, fraction float64, note string) {
+	infoOf(ctx).Report(engine.Progress{Fraction: fraction, Note: note})
 }

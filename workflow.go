@@ -2,6 +2,7 @@ package cairn
 
 import (
 	"context"
+	"maps"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -29,9 +30,6 @@ func (w *Workflow[In, Out]) Bind(fn func(Context, In) (Out, error)) { w.fn = fn 
 func (w *Workflow[In, Out]) Name() string { return w.name }
 
 func (w *Workflow[In, Out]) define() (*engine.Workflow, error) {
-	if w.name == "" {
-		return nil, journal.Errorf(journal.CodeMalformed, "a workflow needs a name")
-	}
 	if w.fn == nil {
 		return nil, journal.Errorf(journal.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name)
 	}
@@ -56,20 +54,21 @@ func StartKey(key string) StartOption { return func(r *engine.StartRequest) { r.
 
 // Attributes gives the run values that it can be found by.
 func Attributes(a map[string]string) StartOption {
+	a = maps.Clone(a)
 	return func(r *engine.StartRequest) { r.Attributes = a }
 }
 
-// Start starts a run. When it returns, the run is durable.
+// Start starts a run. When it returns, the run is durable. A process that does not have the workflow can start it, too: one that has
+// it executes it.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ...StartOption) (*Run[Out], error) {
-	input, err := payload.Encode(in)
-	if err != nil {
+	if err := notInWorkflow(ctx, "Start"); err != nil {
 		return nil, err
 	}
-	digest, err := payload.Digest(input)
-	if err != nil {
+	req := engine.StartRequest{Workflow: w.name}
+	var err error
+	if req.Input, req.Digest, err = encode(in); err != nil {
 		return nil, err
 	}
-	req := engine.StartRequest{Workflow: w.name, Input: input, Digest: digest}
 	for _, o := range opts {
 		o(&req)
 	}
@@ -78,6 +77,26 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ..
 		return nil, err
 	}
 	return &Run[Out]{e: e, id: id}, nil
+}
+
+// notInWorkflow refuses a call that would have effects which nobody writes down.
+func notInWorkflow(ctx context.Context, call string) error {
+	if _, ok := ctx.(Context); ok {
+		return journal.Errorf(engine.CodeInWorkflow, "%s was called with the Context of a workflow, where it would be repeated with each execution: call it in a step, or start a child", call)
+	}
+	return nil
+}
+
+// Get returns a run of the workflow by its id.
+func (w *Workflow[In, Out]) Get(ctx context.Context, e *Engine, id string) (*Run[Out], error) {
+	info, err := e.Describe(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if info.Workflow != w.name {
+		return nil, journal.Errorf(journal.CodeRunNotFound, "%s is a run of %q, not of %q", id, info.Workflow, w.name)
+	}
+	return &Run[Out]{e: e, id: info.id}, nil
 }
 
 // Run is one execution of a workflow.
@@ -92,26 +111,31 @@ func (r *Run[Out]) ID() string { return journal.PrefixRun.Format(r.id) }
 // Result waits until the run has ended, and returns what it returned.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var out Out
+	if err := notInWorkflow(ctx, "Result"); err != nil {
+		return out, err
+	}
 	run, err := r.e.inner.Wait(ctx, r.id)
 	if err != nil {
 		return out, err
 	}
-	switch {
-	case run.Error != nil && run.Error.Error != nil:
-		return out, run.Error.Error
-	case run.Status == journal.StatusCancelled:
-		return out, ErrCancelled
-	default:
-		return out, payload.Decode(run.Output, &out)
+	if failure := engine.FailureOf(run); failure != nil {
+		return out, failure
 	}
+	return out, payload.Decode(run.Output, &out)
 }
 
-// Cancel asks the run to stop. Its context ends; what it does then is up to it.
+// Describe returns what is known about the run, and what it waits for.
+func (r *Run[Out]) Describe(ctx context.Context) (*RunInfo, error) { return r.e.describe(ctx, r.id) }
+
+// Cancel asks the run to stop. Its Context ends; what it does then is up to it: see [Cleanup]. Its children are asked, too.
 func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
 	return r.e.inner.Cancel(ctx, r.id, reason, "")
 }
 
-// Terminate ends the run at once, without clean-up.
+// Terminate ends the run and its children at once, without clean-up.
 func (r *Run[Out]) Terminate(ctx context.Context, reason string) error {
 	return r.e.inner.Terminate(ctx, r.id, reason, "")
 }
+
+// Push lets the polls of the run look now.
+func (r *Run[Out]) Push(ctx context.Context) error { return r.e.inner.Push(ctx, r.id) }

@@ -24,8 +24,12 @@ type Reader interface {
 	// Due lists runs that somebody should look at, those that wait longest first: nobody owns them and their time has come, or
 	// something came from outside to a run of the given owner.
 	Due(ctx context.Context, f DueFilter) ([]DueRun, error)
-	// Owners returns the incarnations that own runs, each with the last beat of its heart, 0 if it never beat.
-	Owners(ctx context.Context) (map[journal.ID]int64, error)
+	// NextDue returns the first time after the given one at which a run of any namespace is due, 0 if there is none.
+	NextDue(ctx context.Context, after journal.Time) (journal.Time, error)
+	// Peers returns the incarnations that have opened a writer and were not declared dead.
+	Peers(ctx context.Context) ([]Peer, error)
+	// Owns reports whether an incarnation owns a run that has not ended. It looks through all of those.
+	Owns(ctx context.Context, incarnation journal.ID) (bool, error)
 
 	// Event returns one event by its position.
 	Event(ctx context.Context, namespace string, run journal.ID, seq int64, r Resolve) (*journal.Event, error)
@@ -80,7 +84,7 @@ type DueFilter struct {
 	Namespace string
 	Workflows []string // that the caller can execute
 	Owner     journal.ID
-	Now       journal.Time
+	From, Now journal.Time // the time to wake is between the two
 	Limit     int
 }
 
@@ -90,6 +94,13 @@ type DueRun struct {
 	Run       journal.ID
 	Owner     journal.ID
 	WakeAt    journal.Time
+}
+
+// Peer is a process as the others see it. One that does something moves one of its numbers.
+type Peer struct {
+	Incarnation journal.ID
+	Beat        int64 // of its heart, while it owns runs
+	Batch       int64 // that it wrote last
 }
 
 // WakeAfterDeath is the time to wake of runs whose owner was declared dead: long ago, so that they come first.

@@ -199,7 +199,7 @@ func (b *batch) attempt(ctx context.Context) error {
 		}
 	}
 	b.postponeBusy()
-	changes := b.changes()
+	changes := b.changes(now)
 	if len(changes.Runs) == 0 && len(changes.Messages) == 0 && len(changes.Done) == 0 {
 		b.succeed()
 		return nil
@@ -349,15 +349,9 @@ func (b *batch) postponeBusy() {
 }
 
 // changes collects the rows of the batch.
-func (b *batch) changes() *store.Changes {
+func (b *batch) changes(now journal.Time) *store.Changes {
 	changes := &store.Changes{Runs: make([]store.RunChange, 0, len(b.runs))}
-	own := make(map[store.RunKey]bool)
 	for _, r := range b.runs {
-		rows := r.state.Changed()
-		if r.state.Run != nil && (len(r.events) > 0 || rows.Run) {
-			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Rows: rows, Was: r.was})
-			own[r.key] = true
-		}
 		for _, t := range r.tickets {
 			res := t.result
 			if t.err != nil {
@@ -370,9 +364,13 @@ func (b *batch) changes() *store.Changes {
 			b.collectWakes(changes, r, res)
 		}
 	}
-	slices.SortFunc(changes.Wake, compareKeys)
-	changes.Wake = slices.Compact(changes.Wake)
-	changes.Wake = slices.DeleteFunc(changes.Wake, func(k store.RunKey) bool { return own[k] })
+	b.wakeOwn(changes, now)
+	for _, r := range b.runs {
+		rows := r.state.Changed()
+		if r.state.Run != nil && (len(r.events) > 0 || rows.Run) {
+			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Rows: rows, Was: r.was})
+		}
+	}
 	return changes
 }
 
@@ -386,6 +384,19 @@ func (b *batch) collectWakes(changes *store.Changes, r *runBatch, res *journal.R
 			changes.Notify = append(changes.Notify, r.key.Namespace)
 		}
 	}
+}
+
+// wakeOwn marks the runs to be woken that the batch writes itself: a parent that is given back while its child ends.
+func (b *batch) wakeOwn(changes *store.Changes, now journal.Time) {
+	slices.SortFunc(changes.Wake, compareKeys)
+	changes.Wake = slices.Compact(changes.Wake)
+	changes.Wake = slices.DeleteFunc(changes.Wake, func(k store.RunKey) bool {
+		i, own := slices.BinarySearchFunc(b.runs, k, func(r *runBatch, k store.RunKey) int { return compareKeys(r.key, k) })
+		if own {
+			b.runs[i].state.MarkDue(now)
+		}
+		return own
+	})
 }
 
 // succeed remembers the new states and answers the tickets.

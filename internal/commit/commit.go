@@ -123,10 +123,15 @@ func (c *Committer) Close(ctx context.Context) error {
 	select {
 	case <-c.done:
 	case <-ctx.Done():
-		c.stop()
-		<-c.done
 	}
+	return c.Abort()
+}
+
+// Abort ends at once: what is not being committed is refused with [journal.CodeClosed].
+func (c *Committer) Abort() error {
+	c.queue.close()
 	c.stop()
+	<-c.done
 	return c.close()
 }
 

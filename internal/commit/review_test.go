@@ -223,3 +223,44 @@ func TestAFullDisk(t *testing.T) {
 	p.must(outside(run, note("there is space again")))
 	require.Len(t, log(t, p.store, run), acknowledged+1)
 }
+
+// TestAParentIsWokenInTheBatchThatGivesItBack ends a child in the very batch in which its parent begins to wait for it.
+func TestAParentIsWokenInTheBatchThatGivesItBack(t *testing.T) {
+	t.Parallel()
+	onEveryStore(t, func(t *testing.T, again func() store.Store) {
+		st := again()
+		hold := make(chan struct{})
+		var armed atomic.Bool
+		plan := func(op faultstore.Op, _ int) faultstore.Fault {
+			if op == faultstore.OpCommit && armed.CompareAndSwap(true, false) { // both gather behind this one
+				<-hold
+			}
+			return faultstore.Fault{}
+		}
+		p := withPlan(t, st, plan)
+		parent := p.newRun()
+		child := p.id()
+		p.must(p.owned(child, journal.Event{Data: &journal.RunCreated{Workflow: "w", Parent: parent, Root: parent}}, started()))
+		armed.Store(true)
+		other, err := p.Submit(t.Context(), outside(p.id(), created()))
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return !armed.Load() }, 10*time.Second, time.Millisecond)
+		release := p.owned(parent)
+		release.Lease = journal.LeaseRelease
+		var tickets []*commit.Ticket
+		for _, cmd := range []*journal.Command{release, p.owned(child, ended())} {
+			ticket, err := p.Submit(t.Context(), cmd)
+			require.NoError(t, err)
+			tickets = append(tickets, ticket)
+		}
+		close(hold)
+		for _, ticket := range append(tickets, other) {
+			_, err := ticket.Wait(t.Context())
+			require.NoError(t, err)
+		}
+		run, err := st.Run(t.Context(), namespace, parent, store.ResolveNone)
+		require.NoError(t, err)
+		require.NotZero(t, run.WakeAt, "it is due")
+		p.must(&journal.Command{Namespace: namespace, Run: parent, Lease: journal.LeaseClaim, Guards: journal.Guards{Owner: journal.Ownership{Incarnation: p.self}}})
+	})
+}

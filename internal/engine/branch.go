@@ -6,16 +6,49 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
-// Branch is one line of a run's code: the function itself, or one that it started beside. It belongs to one goroutine.
+// line is one line of a run's code: the function itself, or one that it started beside.
+type line struct {
+	x      *exec
+	parent *line
+	path   string         // prefix of its keys
+	uses   map[string]int // how often each name was used
+	busy   atomic.Bool
+	used   atomic.Bool // its function has returned
+	ctx    context.Context
+	cancel context.CancelCauseFunc // nil for the function itself
+
+	now journal.Time // of the last thing that it has seen happen, the same in every execution
+
+	// Guarded by the execution.
+	counted bool // it is in exec.active while it does something
+	closed  bool // it lost a race: nothing that it does is recorded
+}
+
+func newLine(x *exec, parent *line, path string, now journal.Time) *line {
+	return &line{x: x, parent: parent, path: path, uses: map[string]int{}, now: now}
+}
+
+// isClosed reports whether the line, or one that it belongs to, lost a race. The lock is held.
+func (l *line) isClosed() bool {
+	for ; l != nil; l = l.parent {
+		if l.closed || (l.path != "" && l.x.memos.closed[l.path]) {
+			return true
+		}
+	}
+	return false
+}
+
+// Branch is what the code of one line works with. It belongs to one goroutine. Several share a line when contexts are derived.
 type Branch struct {
-	x    *exec
-	path string
-	uses map[string]int // how often each name was used on this branch
-	busy atomic.Bool
+	*line
+	ctx       context.Context
+	sheltered bool      // a cancel of the run does not concern it: clean-up
+	deadline  *deadline // the innermost, nil: none
 }
 
 // Run returns the run that the branch belongs to, as last seen.
@@ -25,11 +58,19 @@ func (b *Branch) Run() *journal.Run {
 	return b.x.run
 }
 
-// Context ends when the run is cancelled, or its execution here is over.
-func (b *Branch) Context() context.Context { return b.x.ctx }
+// Context ends when the run is cancelled, the branch loses a race, its deadline is over, or its execution here is over.
+func (b *Branch) Context() context.Context { return b.ctx }
+
+// Now returns the time of the last thing that the branch has seen happen: it is the same when the code is executed again.
+func (b *Branch) Now() journal.Time { return b.now }
+
+func (l *line) saw(at journal.Time) { l.now = max(l.now, at) }
 
 // enter begins a durable call. Two at the same time on one branch would get their keys in an order that nobody repeats.
 func (b *Branch) enter() error {
+	if b.used.Load() {
+		return journal.Errorf(CodeContextOver, "the context was used after its workflow or branch had returned")
+	}
 	b.x.check()
 	if !b.busy.CompareAndSwap(false, true) {
 		return journal.Errorf(CodeConcurrentContext, "two durable calls at the same time on one branch: start a branch of its own for each goroutine")
@@ -39,10 +80,18 @@ func (b *Branch) enter() error {
 
 func (b *Branch) leave() { b.busy.Store(false) }
 
+// CheckName refuses names that would make keys ambiguous.
+func CheckName(name string) error {
+	if name == "" || strings.ContainsAny(name, "/#@\x00\n") {
+		return journal.Errorf(journal.CodeMalformed, "bad name %q: it must not be empty nor contain / # @", name)
+	}
+	return nil
+}
+
 // keyOf returns the memo key of the next use of a name on this branch, or of an explicit key.
 func (b *Branch) keyOf(name, explicit string) (string, error) {
-	if name == "" || strings.ContainsAny(name, "/#@\x00\n") {
-		return "", journal.Errorf(journal.CodeMalformed, "bad name %q: it must not be empty nor contain / # @", name)
+	if err := CheckName(name); err != nil {
+		return "", err
 	}
 	key := b.path + name
 	if explicit != "" {
@@ -59,6 +108,19 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 	return key, nil
 }
 
+// Derive returns bytes that follow from the run, the branch and the n-th use of a name: randomness that replays.
+func (b *Branch) Derive(name string) (journal.ID, error) {
+	if err := b.enter(); err != nil {
+		return journal.ID{}, err
+	}
+	defer b.leave()
+	key, err := b.keyOf(name, "")
+	if err != nil {
+		return journal.ID{}, err
+	}
+	return journal.DeriveID(b.x.key.Run, "derived", key).At(b.now), nil
+}
+
 // recall returns what the journal says about a key, nil if nothing. Another kind of thing under the key means that the code has
 // changed: the run is parked for somebody to look at, and the goroutine ends.
 func (b *Branch) recall(key string, k kind) *memo {
@@ -71,162 +133,53 @@ func (b *Branch) recall(key string, k kind) *memo {
 	return m
 }
 
-// add puts an event behind those that are not written yet.
+// add puts an event behind those that are not written yet. What a branch does that has lost a race is not recorded.
 func (b *Branch) add(e journal.Event) {
 	b.x.mu.Lock()
-	b.x.pending = append(b.x.pending, e)
-	b.x.mu.Unlock()
+	defer b.x.mu.Unlock()
+	if !b.isClosed() {
+		b.x.put(e)
+	}
 }
 
-// cancelled returns the reason if the run was asked to stop.
-func (b *Branch) cancelled() error {
-	if b.x.ctx.Err() != nil {
+// stopped returns why the branch may begin nothing new: the run was cancelled, it lost a race, or its time is over.
+func (b *Branch) stopped() error {
+	b.x.mu.Lock()
+	closed := b.isClosed()
+	b.x.mu.Unlock()
+	if closed {
+		return ErrLost
+	}
+	if b.ctx.Err() != nil {
 		b.x.check()
-		return context.Cause(b.x.ctx)
+		return context.Cause(b.ctx)
 	}
 	return nil
 }
 
-// Sleep waits until the time that until computes from the present, also across restarts.
-func (b *Branch) Sleep(name string, until func(now journal.Time) journal.Time) error {
-	if err := b.enter(); err != nil {
-		return err
-	}
-	defer b.leave()
-	key, err := b.keyOf(name, "")
-	if err != nil {
-		return err
-	}
-	at, done := b.timer(key, name, until)
-	if done {
-		return nil
-	}
-	if err := b.cancelled(); err != nil {
-		return err
-	}
-	w := &waiter{at: at, wait: key, ready: never}
-	b.x.block(w)
-	if !w.fired {
-		return b.cancelled()
-	}
-	return nil
-}
-
-// timer returns when a timer is due, and whether it is over. It is created if it does not exist.
-func (b *Branch) timer(key, name string, until func(now journal.Time) journal.Time) (at journal.Time, done bool) {
-	if m := b.recall(key, kindWait); m != nil {
-		return m.resumeAt, m.completed != 0
-	}
-	at = until(b.x.eng.now())
-	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: name}})
-	return at, false
-}
-
-func never() bool { return false }
-
-// Future is the result of a branch that was started beside this one.
-type Future struct {
-	x    *exec
-	name string
-	done bool // guarded by x.mu
-	out  journal.Payload
-	err  error
-}
-
-// Go starts a branch. Its name, and how often it was used here, identify it.
-func (b *Branch) Go(name, explicit string, f func(*Branch) (journal.Payload, error)) (*Future, error) {
-	if err := b.enter(); err != nil {
-		return nil, err
-	}
-	defer b.leave()
-	key, err := b.keyOf(name, explicit)
-	if err != nil {
-		return nil, err
-	}
-	fut := &Future{x: b.x, name: key}
-	child := &Branch{x: b.x, path: key + "/", uses: map[string]int{}}
-	b.x.mu.Lock()
-	b.x.active++
-	b.x.mu.Unlock()
-	go fut.run(child, f)
-	return fut, nil
-}
-
-func (f *Future) run(b *Branch, fn func(*Branch) (journal.Payload, error)) {
-	x := f.x
-	var out journal.Payload
-	var err error
-	returned := false
-	defer func() {
-		if p := recover(); p != nil {
-			err, returned = panicError(p), true
+// cut returns the event from which on the branch was told to stop, 0 if it was not. What came later it has not seen. The lock is held.
+func (b *Branch) cut() int64 {
+	var first int64
+	earlier := func(seq int64) {
+		if seq != 0 && (first == 0 || seq < first) {
+			first = seq
 		}
-		if x.isGone() {
-			return
+	}
+	if !b.sheltered {
+		earlier(b.x.memos.cancelled)
+	}
+	for d := b.deadline; d != nil; d = d.outer {
+		if m := b.x.memos.byKey[d.key]; m != nil && m.fired {
+			earlier(m.completed)
 		}
-		if !returned {
-			err = journal.Errorf(CodeGoexit, "branch %s ended without a result (runtime.Goexit?)", f.name)
-		}
-		x.mu.Lock()
-		f.done, f.out, f.err = true, out, err
-		x.active--
-		x.resolve()
-		idle := x.active == 0
-		x.mu.Unlock()
-		if idle {
-			x.park()
-		} else {
-			x.send()
-		}
-	}()
-	out, err = fn(b)
-	returned = true
+	}
+	return first
 }
 
-// Wait waits for the result of a branch.
-func (b *Branch) Wait(f *Future) (journal.Payload, error) {
-	if err := b.enter(); err != nil {
-		return nil, err
-	}
-	defer b.leave()
-	b.x.mu.Lock()
-	done := f.done
-	b.x.mu.Unlock()
-	if !done {
-		// Branches see a cancel themselves; this one waits for them to have cleaned up.
-		b.x.blockFor(&waiter{ready: func() bool { return f.done }})
-	}
-	return f.out, f.err
-}
-
-// WaitAny waits until the condition on futures of this run holds. The condition is evaluated with the run's lock held.
-func (b *Branch) WaitAny(ready func() bool) error {
-	if err := b.enter(); err != nil {
-		return err
-	}
-	defer b.leave()
-	b.x.blockFor(&waiter{ready: ready})
-	return nil
-}
-
-// Done reports whether the branch has ended. It may be used in conditions of [Branch.WaitAny] only.
-func (f *Future) Done() bool { return f.done }
-
-// Result returns what the branch returned. It must have ended.
-func (f *Future) Result() (journal.Payload, error) { return f.out, f.err }
-
-// blockFor waits for something inside the run, which a cancel does not interrupt.
-func (x *exec) blockFor(w *waiter) {
-	for {
-		x.mu.Lock()
-		ready := w.ready()
-		x.mu.Unlock()
-		if ready {
-			return
-		}
-		w.inner = true
-		x.block(w)
-	}
+// Shelter returns the branch with a context that a cancel of the run does not end: for cleaning up. It lasts d at most, in each process.
+func (b *Branch) Shelter(d time.Duration) (*Branch, context.CancelFunc) {
+	ctx, cancel := context.WithTimeoutCause(b.x.bare, d, journal.Errorf(CodeTimeout, "the clean-up took longer than %s", d))
+	return &Branch{line: b.line, ctx: ctx, sheltered: true}, cancel
 }
 
 func panicText(p any) string { return fmt.Sprintf("panic: %v", p) }

@@ -21,7 +21,7 @@ func life(t *testing.T, path string, wfs ...*engine.Workflow) (*engine.Engine, s
 	t.Helper()
 	st, err := sqlite.Open(t.Context(), path, nil)
 	require.NoError(t, err)
-	e, err := engine.New(t.Context(), st, engine.Config{Poll: 20 * time.Millisecond, Lease: 500 * time.Millisecond}, wfs...)
+	e, err := engine.New(t.Context(), st, engine.Config{Poll: 20 * time.Millisecond, Lease: 2 * time.Second}, wfs...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -114,7 +114,8 @@ func TestWaitsSurvive(t *testing.T) {
 		if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(300 * time.Millisecond) }); err != nil {
 			return nil, err
 		}
-		return h.Receive(nil)
+		d, err := h.Receive(b, nil)
+		return d.Payload, err
 	}}
 	first, st := life(t, path, wf)
 	id, err := first.Start(t.Context(), engine.StartRequest{Workflow: "waits"})
@@ -126,7 +127,8 @@ func TestWaitsSurvive(t *testing.T) {
 	require.NoError(t, first.Stop(t.Context()))
 
 	second, _ := life(t, path, wf)
-	require.NoError(t, second.Deliver(t.Context(), "the-token", "", journal.Payload("yes")))
+	_, err = second.Deliver(t.Context(), "the-token", "", journal.Payload("yes"))
+	require.NoError(t, err)
 	run, err := second.Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.Nil(t, run.Error)
@@ -140,7 +142,7 @@ func TestATimeoutIsDecidedByTheJournal(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = h.Receive(func(now journal.Time) journal.Time { return now.Add(20 * time.Millisecond) })
+		_, err = h.Receive(b, func(now journal.Time) journal.Time { return now.Add(20 * time.Millisecond) })
 		return nil, err
 	}}
 	e, _ := life(t, t.TempDir()+"/x.db", wf)

@@ -8,9 +8,9 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
 )
@@ -27,6 +27,8 @@ type Config struct {
 	Namespace string
 	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
 	MaxActive int
+	// MaxWaiting is the most waiting runs that are kept in memory; the rest goes on from the journal. Defaults to 10,000; negative: none.
+	MaxWaiting int
 	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
 	Poll time.Duration
 	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
@@ -41,9 +43,8 @@ type Config struct {
 type Engine struct {
 	cfg       Config
 	store     store.Store
-	committer *commit.Committer
-	self      journal.ID
 	workflows map[string]*Workflow
+	names     []string // of the workflows
 	timers    *timers
 	log       *slog.Logger
 
@@ -53,42 +54,57 @@ type Engine struct {
 	kill context.CancelFunc
 	work sync.WaitGroup
 
+	born     time.Time    // where clock begins
+	nextLook atomic.Int64 // when the poller looks again; journal.Time
+
 	mintMu sync.Mutex
 	minter *journal.Minter
 
-	mu      sync.Mutex
-	execs   map[store.RunKey]*exec
-	active  int
-	drained chan struct{} // closed when active becomes 0 while the engine stops
-	stopped bool
-	results map[store.RunKey][]chan *journal.Run // those who wait for a run
-	look    chan struct{}                        // asks the poller to look now
+	mu       sync.Mutex
+	me       *incarnation
+	execs    map[store.RunKey]*exec
+	waiting  waitingList
+	active   int
+	suspects int           // runs whose last owner died and that have not shown yet that they do no harm
+	drained  chan struct{} // closed when active becomes 0 while the engine stops
+	stopped  bool
+	results  map[store.RunKey][]chan *journal.Run // those who wait for a run
+	replies  map[replyKey][]chan *journal.HookReplied
+	recent   *recent
+	reviving bool          // the incarnation is over, and the next one not there yet
+	revived  chan struct{} // closed, and made anew, with each new incarnation
+	look     chan struct{} // asks the poller to look now
 }
 
 // New starts an engine on a store. Workflows are known from the beginning: a run of another one is left to other processes.
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, results: map[store.RunKey][]chan *journal.Run{},
-		look: make(chan struct{}, 1), log: cfg.Logger, drained: make(chan struct{}),
+		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, drained: make(chan struct{}),
 	}
 	e.defaults()
+	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
+		return nil, err
+	}
 	for _, w := range workflows {
+		if err := CheckName(w.Name); err != nil {
+			return nil, err
+		}
 		if e.workflows[w.Name] != nil {
 			return nil, journal.Errorf(CodeDuplicateName, "two workflows are named %q", w.Name)
 		}
 		e.workflows[w.Name] = w
-	}
-	var err error
-	if e.self, err = e.mint(); err != nil {
-		return nil, err
+		e.names = append(e.names, w.Name)
 	}
 	e.hard, e.kill = context.WithCancel(context.WithoutCancel(ctx))
 	e.life, e.stop = context.WithCancel(e.hard)
 	e.timers = newTimers(e.now)
-	e.committer, err = commit.New(ctx, st, e.self, &commit.Config{Now: e.now, Logger: e.log})
+	me, err := e.newIncarnation(ctx)
 	if err != nil {
+		e.kill()
 		return nil, err
 	}
+	e.me = me
 	e.work.Go(e.poll)
 	e.work.Go(e.heart)
 	e.work.Go(e.watch)
@@ -101,6 +117,9 @@ func (e *Engine) defaults() {
 	}
 	if e.cfg.MaxActive <= 0 {
 		e.cfg.MaxActive = 10_000
+	}
+	if e.cfg.MaxWaiting == 0 {
+		e.cfg.MaxWaiting = 10_000
 	}
 	if e.cfg.Poll <= 0 {
 		e.cfg.Poll = time.Second
@@ -117,7 +136,23 @@ func (e *Engine) defaults() {
 	e.minter = journal.NewMinter(e.cfg.Entropy)
 }
 
+// Namespace returns the namespace of the engine's runs.
+func (e *Engine) Namespace() string { return e.cfg.Namespace }
+
+// Store returns the store that the engine works on.
+func (e *Engine) Store() store.Store { return e.store }
+
 func (e *Engine) now() journal.Time { return journal.TimeOf(time.Now()) }
+
+// pause waits a moment before something is tried again. It reports false when nothing can be written any more.
+func (e *Engine) pause() bool {
+	select {
+	case <-time.After(50 * time.Millisecond):
+		return true
+	case <-e.hard.Done():
+		return false
+	}
+}
 
 func (e *Engine) mint() (journal.ID, error) {
 	e.mintMu.Lock()
@@ -128,6 +163,8 @@ func (e *Engine) mint() (journal.ID, error) {
 // newToken returns 160 random bits as text.
 func (e *Engine) newToken() (string, error) {
 	var b [20]byte
+	e.mintMu.Lock()
+	defer e.mintMu.Unlock()
 	if _, err := io.ReadFull(e.cfg.Entropy, b[:]); err != nil {
 		return "", err
 	}
@@ -142,17 +179,30 @@ type StartRequest struct {
 	StartKey   string
 	Attributes map[string]string
 	Parent     *journal.Run
-	ID         journal.ID // of the run; zero: a new one
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
 func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) {
-	id := r.ID
-	if id.IsZero() {
-		var err error
-		if id, err = e.mint(); err != nil {
+	return e.startIn(ctx, e.cfg.Namespace, r)
+}
+
+func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (journal.ID, error) {
+	for {
+		me := e.self()
+		id, err := e.tryStart(ctx, me, namespace, r)
+		if !e.died(me, err) {
 			return id, err
 		}
+		if err := e.awaitLife(ctx, me); err != nil {
+			return id, err
+		}
+	}
+}
+
+func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string, r StartRequest) (journal.ID, error) {
+	id, err := e.mint()
+	if err != nil {
+		return id, err
 	}
 	created := &journal.RunCreated{
 		Workflow: r.Workflow, Input: r.Input, StartKey: r.StartKey, StartDigest: r.Digest, Attributes: r.Attributes, Root: id,
@@ -160,14 +210,14 @@ func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) 
 	if r.Parent != nil {
 		created.Parent, created.Root = r.Parent.ID, r.Parent.Root
 	}
-	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: id, Events: []journal.Event{{Data: created}}}
+	cmd := &journal.Command{Namespace: namespace, Run: id, Events: []journal.Event{{Data: created}}}
 	wf := e.workflows[r.Workflow]
 	mine := wf != nil && e.admit()
 	if mine {
 		cmd.Events = append(cmd.Events, journal.Event{Data: &journal.RunStarted{}})
-		cmd.Guards.Owner = journal.Ownership{Incarnation: e.self, Epoch: 1}
+		cmd.Guards.Owner = journal.Ownership{Incarnation: me.id, Epoch: 1}
 	}
-	res, err := e.committer.Do(ctx, cmd)
+	res, err := me.committer.Do(ctx, cmd)
 	if err != nil || res.Existing || !mine {
 		if mine {
 			e.release()
@@ -178,60 +228,28 @@ func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) 
 		e.lookNow()
 		return res.Run.ID, nil
 	}
-	x := newExec(e, store.RunKey{Namespace: e.cfg.Namespace, Run: id}, wf, res.Run)
+	x := newExec(e, me, store.RunKey{Namespace: namespace, Run: id}, wf, res.Run)
 	x.input = r.Input
 	x.observe(res.Run, res.Appended)
-	e.keep(x)
-	x.start()
+	if e.keep(x) {
+		x.start()
+	}
 	return id, nil
 }
 
-// admit takes a place among the runs that do something.
-func (e *Engine) admit() bool {
+// keep remembers an execution, which takes the place that was admitted. It reports false if its incarnation is over.
+func (e *Engine) keep(x *exec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.stopped || e.active >= e.cfg.MaxActive {
+	x.place = placeActive
+	if e.me != x.me {
+		x.place = placeNone
+		e.leftActive()
+		e.cleared(x)
 		return false
 	}
-	e.active++
-	return true
-}
-
-// release gives a place back.
-func (e *Engine) release() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.active--
-	if e.stopped && e.active == 0 {
-		close(e.drained)
-	}
-	if e.active == e.cfg.MaxActive-1 {
-		e.lookNow()
-	}
-}
-
-// keep remembers an execution.
-func (e *Engine) keep(x *exec) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.execs[x.key] = x
-	x.counted = true
-}
-
-// rests is called when an execution waits: it takes no place.
-func (e *Engine) rests(x *exec) {
-	if x.uncount() {
-		e.release()
-	}
-}
-
-// works is called when an execution goes on: it takes a place, also if there is none.
-func (e *Engine) works(x *exec) {
-	if x.count() {
-		e.mu.Lock()
-		e.active++
-		e.mu.Unlock()
-	}
+	return true
 }
 
 // forget drops an execution that is over, and tells those who wait for the run.
@@ -242,42 +260,12 @@ func (e *Engine) forget(x *exec) {
 	}
 	waiting := e.results[x.key]
 	delete(e.results, x.key)
+	e.move(x, placeNone)
+	e.cleared(x)
 	e.mu.Unlock()
-	if x.uncount() {
-		e.release()
-	}
 	for _, ch := range waiting {
 		close(ch)
 	}
-}
-
-// announce gives the result of a run that ended here to those who wait for it, so that they need not read it.
-func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) {
-	e.mu.Lock()
-	waiting := e.results[key]
-	delete(e.results, key)
-	e.mu.Unlock()
-	for _, ch := range waiting {
-		own := *run
-		store.RunOutcome(&own, end)
-		ch <- &own
-	}
-}
-
-func (x *exec) count() bool {
-	x.eng.mu.Lock()
-	defer x.eng.mu.Unlock()
-	was := x.counted
-	x.counted = true
-	return !was
-}
-
-func (x *exec) uncount() bool {
-	x.eng.mu.Lock()
-	defer x.eng.mu.Unlock()
-	was := x.counted
-	x.counted = false
-	return was
 }
 
 // Stop ends the engine: it takes no more runs, lets those that do something come to a wait or their end, and gives the
@@ -299,24 +287,27 @@ func (e *Engine) Stop(ctx context.Context) error {
 	}
 	e.stop()
 	e.timers.stop()
+	for _, x := range e.all() {
+		x.leave(ErrStopped)
+	}
+	me := e.self()
+	err := me.committer.Close(ctx)
+	e.kill()
+	e.work.Wait()
+	// What this incarnation still owned is free now.
+	return errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), me.id))
+}
+
+// all returns the executions that there are.
+func (e *Engine) all() []*exec {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	all := make([]*exec, 0, len(e.execs))
 	for _, x := range e.execs {
 		all = append(all, x)
 	}
-	e.mu.Unlock()
-	for _, x := range all {
-		x.leave(ErrStopped)
-	}
-	err := e.committer.Close(ctx)
-	e.kill()
-	e.work.Wait()
-	// What this incarnation still owned is free now.
-	return errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), e.self))
+	return all
 }
-
-// ErrStopped is the cause of a context whose engine stops.
-var ErrStopped = errors.New("the engine stops")
 
 func (e *Engine) logDrift(x *exec, key string) {
 	e.log.WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used",

@@ -68,7 +68,7 @@ func TestHookRetryBranches(t *testing.T) {
 			return nil, err
 		}
 		tokens <- h.Token()
-		p, err := h.Receive(func(now journal.Time) journal.Time { return now.Add(time.Minute) })
+		p, err := h.Receive(b, func(now journal.Time) journal.Time { return now.Add(time.Minute) })
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func TestHookRetryBranches(t *testing.T) {
 			}
 			futs = append(futs, f)
 		}
-		out := string(p)
+		out := string(p.Payload)
 		for _, f := range futs {
 			p, err := b.Wait(f)
 			if err != nil {
@@ -103,7 +103,8 @@ func TestHookRetryBranches(t *testing.T) {
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
 	require.NoError(t, err)
 	token := <-tokens
-	require.NoError(t, e.Deliver(t.Context(), token, "k", journal.Payload("yes")))
+	_, err = e.Deliver(t.Context(), token, "k", journal.Payload("yes"))
+	require.NoError(t, err)
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.Nil(t, run.Error)

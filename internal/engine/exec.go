@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,69 +26,70 @@ const (
 // exec is one run being executed by this process.
 type exec struct {
 	eng   *Engine
+	me    *incarnation // who owns the run while it is active
 	key   store.RunKey
 	wf    *Workflow
 	input journal.Payload
 
 	ctx    context.Context // ends when the run is cancelled, or the execution is over
+	bare   context.Context // ends when the execution is over: clean-up after a cancel happens here
 	cancel context.CancelCauseFunc
+	over   context.CancelCauseFunc
 	gone   chan struct{} // closed in phaseGone
-	ended  chan struct{} // closed when the root goroutine has ended
+
+	place       place // guarded by the engine
+	heldSuspect bool  // it takes a place among the suspects; guarded by the engine
 
 	mu       sync.Mutex
 	phase    phase
 	run      *journal.Run
 	epoch    int64
-	counted  bool // it takes a place among those that do something; guarded by the engine
-	suspect  bool // the run was taken over: starts are recorded
+	suspect  bool // the last owner died: starts are written down before the bodies
 	memos    *memos
 	seen     int64 // all events up to here are known
 	ahead    map[int64]journal.Event
-	pending  []journal.Event            // not submitted yet
-	inflight map[chan struct{}]struct{} // commands that were submitted; each channel is closed with the answer
-	active   int                        // branches that do something
+	out      outbox
+	active   int // lines that do something
+	lines    map[*line]struct{}
 	blocked  map[*waiter]struct{}
-	poked    bool // something happened while the run was being given back
+	clocks   map[*clock]struct{}
+	children map[journal.ID]*childWait
+	ended    int64               // branches that have ended so far
+	poked    bool                // something happened while the run was being given back
+	progress map[string]Progress // of the steps that do something now
+	pushed   int64               // how often somebody asked for polls to look now
 }
 
-// waiter is a branch that waits.
-type waiter struct {
-	ready func() bool  // whether what it waits for has happened; the lock is held
-	at    journal.Time // when that happens by itself; 0: never
-	wait  string       // the key of the timer that is then completed, "" if there is none
-	fired bool         // the time has come
-	inner bool         // it waits for another branch: a cancel does not end that
-	unset func()       // stops its clock
-	ch    chan struct{}
-}
-
-func newExec(e *Engine, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
+func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
 	x := &exec{
-		eng: e, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
-		blocked: map[*waiter]struct{}{}, gone: make(chan struct{}), ended: make(chan struct{}), inflight: map[chan struct{}]struct{}{},
+		eng: e, me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
+		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
+		gone: make(chan struct{}),
 	}
-	x.ctx, x.cancel = context.WithCancelCause(e.life)
+	x.bare, x.over = context.WithCancelCause(e.life)
+	x.ctx, x.cancel = context.WithCancelCause(x.bare)
 	return x
 }
 
 // start begins to execute the run's code. The run is owned, and its journal known.
 func (x *exec) start() {
-	x.active = 1
 	if x.run.CancelledAt != 0 {
 		x.cancel(ErrCancelled)
 	}
-	go x.main()
+	root := newLine(x, nil, "", x.run.CreatedAt)
+	root.ctx = x.ctx
+	x.lines[root] = struct{}{}
+	x.active, root.counted = 1, true
+	go x.main(&Branch{line: root, ctx: root.ctx})
 }
 
-func (x *exec) main() {
+func (x *exec) main(b *Branch) {
 	var out journal.Payload
 	var err error
 	returned := false
 	defer func() {
-		defer close(x.ended)
 		if p := recover(); p != nil {
-			err = &journal.Error{Code: CodePanic, Message: panicText(p), Stack: string(debug.Stack())}
-			returned = true
+			err, returned = panicError(p), true
 		}
 		if x.isGone() {
 			return
@@ -97,10 +97,14 @@ func (x *exec) main() {
 		if !returned {
 			err = journal.Errorf(CodeGoexit, "the workflow's goroutine ended without a result (runtime.Goexit, or t.FailNow?)")
 		}
-		x.finish(out, err)
+		x.end(b, out, err)
 	}()
-	out, err = x.wf.Run(&Branch{x: x, uses: map[string]int{}}, x.input)
+	out, err = x.wf.Run(b, x.input)
 	returned = true
+}
+
+func panicError(p any) error {
+	return &journal.Error{Code: CodePanic, Message: panicText(p), Stack: string(debug.Stack())}
 }
 
 func (x *exec) isGone() bool {
@@ -109,8 +113,9 @@ func (x *exec) isGone() bool {
 	return x.phase == phaseGone
 }
 
-// finish writes the end of the run, together with what was not written yet.
-func (x *exec) finish(out journal.Payload, err error) {
+// end writes the end of the run, together with what was not written yet.
+func (x *exec) end(b *Branch, out journal.Payload, err error) {
+	b.used.Store(true) // a context that is kept beyond its run is of no use
 	x.mu.Lock()
 	cancelled := x.run.CancelledAt != 0
 	x.mu.Unlock()
@@ -121,13 +126,10 @@ func (x *exec) finish(out journal.Payload, err error) {
 	case cancelled && errors.Is(err, ErrCancelled):
 		end.Data = &journal.RunCancelled{Reason: err.Error()}
 	default:
-		end.Data = &journal.RunFailed{Error: journal.AsError(err)}
+		end.Data = &journal.RunFailed{Error: asFailure(err)}
 	}
-	x.settle()
-	x.mu.Lock()
-	events := append(x.take(), end)
-	x.mu.Unlock()
-	if res, err := x.commit(x.owned(events)); err == nil {
+	res, commitErr := x.writeLast(end, journal.LeaseKeep)
+	if commitErr == nil {
 		x.eng.announce(x.key, res.Run, end.Data)
 	}
 	x.leave(nil)
@@ -142,30 +144,31 @@ func (x *exec) leave(cause error) {
 	}
 	x.phase = phaseGone
 	for w := range x.blocked {
-		if w.unset != nil {
-			w.unset()
-		}
+		w.unset()
+	}
+	for c := range x.clocks {
+		c.unset()
 	}
 	close(x.gone)
 	x.mu.Unlock()
 	if cause == nil {
 		cause = context.Canceled
 	}
-	x.cancel(cause)
+	x.over(cause)
 	x.eng.forget(x)
 }
 
-// take returns the events that were not submitted yet. The lock is held.
-func (x *exec) take() []journal.Event {
-	events := x.pending
-	x.pending = nil
-	return events
+// check ends the calling goroutine if the execution is over.
+func (x *exec) check() {
+	if x.isGone() {
+		runtime.Goexit()
+	}
 }
 
 func (x *exec) owned(events []journal.Event) *journal.Command {
 	return &journal.Command{
 		Namespace: x.key.Namespace, Run: x.key.Run, Events: events,
-		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: x.eng.self, Epoch: x.epoch}},
+		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: x.me.id, Epoch: x.epoch}},
 	}
 }
 
@@ -174,10 +177,11 @@ func (x *exec) owned(events []journal.Event) *journal.Command {
 func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 	pause := 5 * time.Millisecond
 	for {
-		res, err := x.eng.committer.Do(x.eng.hard, cmd)
+		res, err := x.me.committer.Do(x.eng.hard, cmd)
 		switch code := journal.CodeOf(err); {
 		case err == nil:
 			x.observe(res.Run, res.Appended)
+			x.wrote(res.Appended)
 			return res, nil
 		case temporary(code):
 			select {
@@ -190,11 +194,26 @@ func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 		case code == journal.CodePrecondition || code == journal.CodeNotRunnable:
 			return nil, err
 		default:
-			if code != journal.CodeStaleEpoch && code != journal.CodeFenced && code != journal.CodeRunEnded && code != journal.CodeClosed {
+			switch code {
+			case journal.CodeFenced:
+				x.eng.reborn(x.me)
+			case journal.CodeStaleEpoch, journal.CodeRunEnded, journal.CodeClosed:
+			default:
 				x.eng.logRefusal(x, cmd, err)
 			}
 			x.leave(err)
 			return nil, err
+		}
+	}
+}
+
+// wrote is called when events of the run are durable.
+func (x *exec) wrote(events []journal.Event) {
+	x.eng.replied(x.key.Run, events)
+	for i := range events {
+		if t := events[i].Type; t != journal.EventStepStarted && t != journal.EventRunStarted {
+			x.acquit()
+			return
 		}
 	}
 }
@@ -206,78 +225,6 @@ func temporary(code journal.Code) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// send submits what was not submitted yet, without waiting.
-func (x *exec) send() {
-	x.mu.Lock()
-	events := x.take()
-	if len(events) == 0 {
-		x.mu.Unlock()
-		return
-	}
-	answered := make(chan struct{})
-	x.inflight[answered] = struct{}{}
-	x.mu.Unlock()
-	cmd := x.owned(events)
-	ticket, err := x.eng.committer.Submit(x.eng.hard, cmd)
-	go func() {
-		var res *journal.Result
-		if err == nil {
-			res, err = ticket.Wait(x.eng.hard)
-		}
-		if err == nil {
-			x.observe(res.Run, res.Appended)
-		} else if !x.isGone() {
-			_, _ = x.commit(cmd)
-		}
-		x.mu.Lock()
-		delete(x.inflight, answered)
-		x.mu.Unlock()
-		close(answered)
-	}()
-}
-
-// settle waits until everything that was submitted by now is answered.
-func (x *exec) settle() {
-	x.mu.Lock()
-	waits := make([]chan struct{}, 0, len(x.inflight))
-	for answered := range x.inflight {
-		waits = append(waits, answered)
-	}
-	x.mu.Unlock()
-	for _, answered := range waits {
-		select {
-		case <-answered:
-		case <-x.gone:
-			return
-		}
-	}
-}
-
-// barrier makes durable what the run has done so far: an effect follows.
-func (x *exec) barrier() {
-	x.mu.Lock()
-	events := x.take()
-	x.mu.Unlock()
-	if len(events) > 0 {
-		_, _ = x.commit(x.owned(events))
-	}
-	x.settle()
-	x.mu.Lock()
-	gap := len(x.ahead) > 0
-	x.mu.Unlock()
-	if gap { // another process wrote to the run: what is ours comes after something that we have not seen
-		x.refresh()
-	}
-	x.check()
-}
-
-// check ends the calling goroutine if the execution is over.
-func (x *exec) check() {
-	if x.isGone() {
-		runtime.Goexit()
 	}
 }
 
@@ -305,7 +252,7 @@ func (x *exec) observe(run *journal.Run, events []journal.Event) {
 	x.noticeCancel()
 	if x.phase == phaseRunning {
 		x.resolve()
-	} else {
+	} else if x.stirs() {
 		x.poked = true
 	}
 }
@@ -317,68 +264,17 @@ func (x *exec) noticeCancel() {
 	}
 }
 
-// resolve lets those branches go on whose condition holds. The lock is held, and the run is owned.
-func (x *exec) resolve() {
-	now := x.eng.now()
-	ready := make([]*waiter, 0, 4)
-	for w := range x.blocked {
-		if w.due(now) || w.ready() || (x.run.CancelledAt != 0 && !w.inner) {
-			ready = append(ready, w)
-		}
-	}
-	slices.SortFunc(ready, func(a, b *waiter) int { return compare(a.wait, b.wait) }) // the order of events must not depend on a map's
-	for _, w := range ready {
-		w.fired = w.due(now)
-		if w.fired && w.wait != "" {
-			x.pending = append(x.pending, journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
-		}
-		delete(x.blocked, w)
-		if w.unset != nil {
-			w.unset()
-			w.unset = nil
-		}
-		x.active++
-		close(w.ch)
-	}
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	default:
-		return 0
-	}
-}
-
-func (w *waiter) due(now journal.Time) bool { return w.at != 0 && w.at <= now }
-
-// block waits. If every branch waits, the run is given back.
-func (x *exec) block(w *waiter) {
-	w.ch = make(chan struct{})
+// noteRun takes over what somebody else changed about the run itself: a cancel.
+func (x *exec) noteRun(run *journal.Run) {
 	x.mu.Lock()
-	if x.phase == phaseGone {
-		x.mu.Unlock()
-		runtime.Goexit()
+	defer x.mu.Unlock()
+	if run.CancelledAt != 0 && x.run.CancelledAt == 0 {
+		next := *x.run
+		next.CancelledAt = run.CancelledAt
+		x.run = &next
 	}
-	x.blocked[w] = struct{}{}
-	x.active--
-	x.resolve()
-	if _, waits := x.blocked[w]; waits && w.at != 0 {
-		w.unset = x.eng.timers.set(w.at, func() { go x.wake() })
-	}
-	idle := x.active == 0
-	x.mu.Unlock()
-	if idle {
-		x.park()
-	} else {
-		x.send()
-	}
-	select {
-	case <-w.ch:
-	case <-x.gone:
-		runtime.Goexit()
+	if x.phase == phaseRunning {
+		x.noticeCancel()
+		x.resolve()
 	}
 }

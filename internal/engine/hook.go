@@ -16,7 +16,7 @@ type HookSpec struct {
 
 // Hook is an open hook of a run.
 type Hook struct {
-	b    *Branch
+	line *line
 	key  string
 	name string
 	memo *memo
@@ -32,8 +32,11 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hook{b: b, key: key, name: s.Name, memo: b.recall(key, kindHook)}
+	h := &Hook{line: b.line, key: key, name: s.Name, memo: b.recall(key, kindHook)}
 	if h.memo == nil {
+		if err := b.stopped(); err != nil {
+			return nil, err
+		}
 		token := s.Token
 		if token == "" {
 			if token, err = b.x.eng.newToken(); err != nil {
@@ -43,7 +46,9 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 		b.add(journal.Event{Key: key, Data: &journal.HookCreated{Token: token, SingleUse: s.Once, Webhook: s.Webhook, Metadata: s.Metadata}})
 		b.x.barrier()
 		if h.memo = b.recall(key, kindHook); h.memo == nil {
-			b.x.check()
+			if err := b.stopped(); err != nil {
+				return nil, err
+			}
 			return nil, journal.Errorf(journal.CodeInternal, "hook %q was written and is not known", key)
 		}
 	}
@@ -56,37 +61,41 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 // Token returns what the outside needs to send to the hook.
 func (h *Hook) Token() string { return h.memo.token }
 
-// ID returns the hook's id.
-func (h *Hook) ID() journal.ID { return h.memo.id }
+// Delivery is a payload that came through a hook.
+type Delivery struct {
+	Payload journal.Payload
+	seq     int64
+	hook    *Hook
+}
 
-// Receive waits for the next payload, at most until the given time (0: for ever). When both come, the journal's order decides.
-func (h *Hook) Receive(until func(now journal.Time) journal.Time) (journal.Payload, error) {
-	b := h.b
+// Receive waits for the next payload, at most until the given time (nil: for ever). When both come, the journal's order decides.
+func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 	if err := b.enter(); err != nil {
-		return nil, err
+		return Delivery{}, err
 	}
 	defer b.leave()
-	w := &waiter{ready: func() bool { return len(h.memo.received) > h.memo.taken }}
+	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken }}
 	timeout := ""
 	if until != nil {
 		key, err := b.keyOf(h.name+" timeout", "")
 		if err != nil {
-			return nil, err
+			return Delivery{}, err
 		}
-		at, _ := b.timer(key, "timeout of "+h.name, until)
-		timeout, w.at, w.wait = key, at, key
+		timeout, w.wait = key, key
+		w.at = b.timer(key, timeoutOf+h.name, until)
 	}
 	for {
-		p, over, ok := h.decide(timeout)
+		d, over, ok := h.decide(b, timeout)
 		switch {
 		case ok:
-			h.closeTimer(timeout)
-			return p, nil
+			b.saw(d.at)
+			return Delivery{Payload: d.payload, seq: d.seq, hook: h}, nil
 		case over:
-			return nil, journal.Errorf(CodeTimeout, "nothing came through hook %q in time", h.key)
+			b.saw(w.at)
+			return Delivery{}, journal.Errorf(CodeTimeout, "nothing came through hook %q in time", h.key)
 		}
-		if err := b.cancelled(); err != nil {
-			return nil, err
+		if err := b.stopped(); err != nil {
+			return Delivery{}, err
 		}
 		b.x.block(w)
 		if w.fired {
@@ -96,47 +105,58 @@ func (h *Hook) Receive(until func(now journal.Time) journal.Time) (journal.Paylo
 	}
 }
 
-// decide looks at the journal: a payload, or the end of the timer, whichever came first.
-func (h *Hook) decide(timeout string) (p journal.Payload, over, ok bool) {
-	x := h.b.x
+// decide looks at the journal: a payload, or the end of the timer, whichever came first. What came after the branch was told to stop
+// it has not seen.
+func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
+	x := b.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var ended int64
 	if m := x.memos.byKey[timeout]; timeout != "" && m != nil {
 		ended = m.completed
 	}
+	cut := b.cut()
 	if len(h.memo.received) > h.memo.taken {
 		d := h.memo.received[h.memo.taken]
-		if ended == 0 || d.seq < ended {
+		if (ended == 0 || d.seq < ended || !x.memos.byKey[timeout].fired) && (cut == 0 || d.seq < cut) {
 			h.memo.taken++
-			return d.payload, false, true
+			if timeout != "" {
+				x.closeTimer(b.line, timeout)
+			}
+			return d, false, true
 		}
 	}
-	return nil, ended != 0, false
+	return delivery{}, ended != 0 && (cut == 0 || ended < cut), false
 }
 
-// closeTimer ends a timer that is not needed any more, so that it does not wake the run.
-func (h *Hook) closeTimer(key string) {
-	if key == "" {
-		return
+// Reply answers a delivery. Its sender, if it waits, gets the value once it is durable. A second answer is ignored.
+func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error) error {
+	if err := b.enter(); err != nil {
+		return err
 	}
-	x := h.b.x
+	defer b.leave()
+	x := b.x
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if m := x.memos.byKey[key]; m == nil || m.completed == 0 {
-		x.pending = append(x.pending, journal.Event{Key: key, Data: &journal.WaitCompleted{}})
+	if x.memos.replied[d.seq] || b.isClosed() {
+		return nil
 	}
+	x.memos.replied[d.seq] = true
+	x.put(journal.Event{Key: d.hook.key, Data: &journal.HookReplied{To: d.seq, Value: value, Error: failure}})
+	return nil
 }
 
 // Close closes the hook and frees its token.
-func (h *Hook) Close() error {
-	if err := h.b.enter(); err != nil {
+func (h *Hook) Close(b *Branch) error {
+	if err := b.enter(); err != nil {
 		return err
 	}
-	defer h.b.leave()
-	if !h.memo.disposed {
+	defer b.leave()
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	if !h.memo.disposed && !b.isClosed() {
 		h.memo.disposed = true
-		h.b.add(journal.Event{Key: h.key, Data: &journal.HookDisposed{Token: h.memo.token}})
+		b.x.put(journal.Event{Key: h.key, Data: &journal.HookDisposed{Token: h.memo.token}})
 	}
 	return nil
 }

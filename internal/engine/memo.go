@@ -8,17 +8,20 @@ import (
 type kind string
 
 const (
-	kindStep kind = "step"
-	kindWait kind = "wait"
-	kindHook kind = "hook"
+	kindStep  kind = "step"
+	kindWait  kind = "wait"
+	kindHook  kind = "hook"
+	kindChild kind = "child"
 )
 
 // memo is what the journal says about one key.
 type memo struct {
 	kind kind
 	name string
+	at   journal.Time // when the code saw it end, the same in every execution
 
 	// of a step
+	copied     bool // kept from the run that this one was forked from
 	done       bool
 	failed     *journal.Error
 	result     journal.Payload
@@ -31,6 +34,10 @@ type memo struct {
 	// of a wait
 	resumeAt  journal.Time
 	completed int64 // the event that ended it, 0 while it waits
+	fired     bool  // its time had come
+
+	// of a child
+	child journal.ID
 
 	// of a hook
 	id       journal.ID
@@ -44,16 +51,22 @@ type memo struct {
 // delivery is one payload that came through a hook.
 type delivery struct {
 	seq     int64
+	at      journal.Time
 	payload journal.Payload
 }
 
 // memos is a run's journal by key.
 type memos struct {
-	byKey map[string]*memo
-	hooks map[journal.ID]*memo
+	byKey     map[string]*memo
+	hooks     map[journal.ID]*memo
+	closed    map[string]bool // branches that lost a race, by path
+	replied   map[int64]bool  // deliveries that were answered, by their events
+	cancelled int64           // the event that asked the run to stop, 0: none
 }
 
-func newMemos() *memos { return &memos{byKey: map[string]*memo{}, hooks: map[journal.ID]*memo{}} }
+func newMemos() *memos {
+	return &memos{byKey: map[string]*memo{}, hooks: map[journal.ID]*memo{}, closed: map[string]bool{}, replied: map[int64]bool{}}
+}
 
 func (m *memos) get(key string, k kind) *memo {
 	e := m.byKey[key]
@@ -67,6 +80,13 @@ func (m *memos) get(key string, k kind) *memo {
 // fold adds an event.
 func (m *memos) fold(run journal.ID, e *journal.Event) {
 	switch d := e.Data.(type) {
+	case *journal.CancelRequested:
+		if m.cancelled == 0 {
+			m.cancelled = e.Seq
+		}
+	case *journal.StepCreated:
+		s := m.get(e.Key, kindChild)
+		s.name, s.child = d.Name, d.Child
 	case *journal.StepStarted:
 		s := m.get(e.Key, kindStep)
 		s.name = d.Name
@@ -82,10 +102,15 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		s.starts = 0
 	case *journal.StepCompleted:
 		s := m.get(e.Key, kindStep)
-		s.name, s.done, s.result, s.digest = d.Name, true, d.Result, d.Digest
+		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.StartedAt+journal.Time(d.Took)
+		s.copied = d.Copied
+		for _, path := range d.Closes {
+			m.closed[path] = true
+		}
 	case *journal.StepFailed:
 		s := m.get(e.Key, kindStep)
-		s.name, s.done, s.failed, s.digest = d.Name, true, d.Error, d.Digest
+		s.copied = d.Copied
+		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.StartedAt+journal.Time(d.Took)
 		if s.failed == nil {
 			s.failed = &journal.Error{Code: journal.CodeInternal, Message: "the step failed"}
 		}
@@ -94,7 +119,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		w.resumeAt, w.name = d.ResumeAt, d.Kind
 	case *journal.WaitCompleted:
 		w := m.get(e.Key, kindWait)
-		w.completed, w.result = e.Seq, d.Result
+		w.completed, w.result, w.failed, w.fired, w.at = e.Seq, d.Result, d.Error, d.ResumeAt != 0, d.ResumeAt
 	case *journal.HookCreated:
 		h := m.get(e.Key, kindHook)
 		h.id, h.token = journal.DeriveID(run, journal.PrefixHook, e.Key), d.Token
@@ -102,11 +127,13 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.HookConflict:
 		h := m.get(e.Key, kindHook)
 		h.conflict, h.token = true, d.Token
+	case *journal.HookReplied:
+		m.replied[d.To] = true
 	case *journal.HookDisposed:
 		m.get(e.Key, kindHook).disposed = true
 	case *journal.HookReceived:
 		if h := m.hooks[e.Entity]; h != nil {
-			h.received = append(h.received, delivery{e.Seq, d.Payload})
+			h.received = append(h.received, delivery{e.Seq, e.At, d.Payload})
 		}
 	}
 }

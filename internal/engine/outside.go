@@ -9,16 +9,21 @@ import (
 	"github.com/cairn-workflow/cairn/store"
 )
 
-// tell writes a command from outside, and passes what it wrote on to the run if it is in memory.
-func (e *Engine) tell(ctx context.Context, cmd *journal.Command) error {
-	res, err := e.committer.Do(ctx, cmd)
-	if err != nil {
-		return err
-	}
-	key := store.RunKey{Namespace: cmd.Namespace, Run: cmd.Run}
+// exec returns the execution of a run in this process, nil if there is none.
+func (e *Engine) exec(run journal.ID) *exec {
 	e.mu.Lock()
-	x := e.execs[key]
-	e.mu.Unlock()
+	defer e.mu.Unlock()
+	return e.execs[store.RunKey{Namespace: e.cfg.Namespace, Run: run}]
+}
+
+// tell writes a command from outside, and passes what it wrote on to the run if it is in memory.
+func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entity journal.ID) (*journal.Result, error) {
+	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Entity: entity, Data: d}}}
+	res, err := e.do(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	x := e.exec(run)
 	switch {
 	case x != nil && res.Run.Status.Terminal():
 		x.leave(ErrCancelled)
@@ -29,111 +34,147 @@ func (e *Engine) tell(ctx context.Context, cmd *journal.Command) error {
 	case len(res.Effects.Wake) > 0:
 		e.lookNow()
 	}
-	return nil
+	return res, nil
 }
 
-// noteRun takes over what somebody else changed about the run itself: a cancel.
-func (x *exec) noteRun(run *journal.Run) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if run.CancelledAt != 0 && x.run.CancelledAt == 0 {
-		next := *x.run
-		next.CancelledAt = run.CancelledAt
-		x.run = &next
-	}
-	if x.phase == phaseRunning {
-		x.noticeCancel()
-		x.resolve()
-	}
+// Receipt is the proof that a payload was taken by a hook.
+type Receipt struct {
+	Run, Hook journal.ID
+	Seq       int64 // the event
 }
 
 // Deliver sends a payload through a hook. With a sender's key it is received once, however often it is sent.
-func (e *Engine) Deliver(ctx context.Context, token, sender string, payload journal.Payload) error {
+func (e *Engine) Deliver(ctx context.Context, token, sender string, payload journal.Payload) (Receipt, error) {
 	h, err := e.store.HookByToken(ctx, e.cfg.Namespace, token, store.ResolveNone)
 	if err != nil {
-		return err
+		return Receipt{}, err
 	}
-	return e.tell(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: h.Run, Events: []journal.Event{{
-		Entity: h.ID, Data: &journal.HookReceived{Token: token, Sender: sender, Payload: payload},
-	}}})
+	res, err := e.tell(ctx, h.Run, &journal.HookReceived{Token: token, Sender: sender, Payload: payload}, h.ID)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{Run: h.Run, Hook: h.ID, Seq: res.Outcomes[0].Seq}, nil
 }
 
-// Cancel asks a run to stop: its context ends, and its clean-up runs.
-func (e *Engine) Cancel(ctx context.Context, run journal.ID, reason, actor string) error {
-	return e.tell(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{
-		Data: &journal.CancelRequested{Reason: reason, Actor: actor},
-	}}})
+// replyKey names a delivery that may be answered.
+type replyKey struct {
+	run journal.ID
+	seq int64
 }
 
-// Terminate ends a run at once.
-func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor string) error {
-	return e.tell(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{
-		Data: &journal.RunCancelled{Reason: reason, Actor: actor},
-	}}})
-}
-
-// Resume lets a parked run go on.
-func (e *Engine) Resume(ctx context.Context, run journal.ID, actor string) error {
-	return e.tell(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{
-		Data: &journal.RunResumed{Actor: actor},
-	}}})
-}
-
-// Wait waits until a run has ended, and returns it with its output or error. A run that ends in this process is told at once; for
-// others the database is asked from time to time.
-func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
-	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
-	over := e.over(key)
-	defer func() { e.notOver(key, over) }()
+// AwaitReply waits for the answer to a delivery. An answer that is given in this process is passed on at once; for others the database is asked from
+// time to time.
+func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplied, error) {
+	key, ch := replyKey{r.Run, r.Seq}, make(chan *journal.HookReplied, 1)
+	e.mu.Lock()
+	e.replies[key] = append(e.replies[key], ch)
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.replies[key] = slices.DeleteFunc(e.replies[key], func(c chan *journal.HookReplied) bool { return c == ch })
+		if len(e.replies[key]) == 0 {
+			delete(e.replies, key)
+		}
+	}()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		if over == nil {
-			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
-			if err != nil || run.Status.Terminal() {
-				return run, err
-			}
+		d, err := e.findReply(ctx, r)
+		if err != nil || d != nil {
+			return d, err
 		}
 		timer := time.NewTimer(pause)
 		select {
-		case run := <-over:
-			if run != nil {
-				timer.Stop()
-				return run, nil
-			}
+		case d := <-ch:
+			timer.Stop()
+			return d, nil
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, context.Cause(ctx)
 		}
-		timer.Stop()
-		e.notOver(key, over)
-		if over = nil; pause >= time.Second/2 {
-			continue // ask the database: another process may have ended the run
+	}
+}
+
+// findReply reads the answer to a delivery. A run that has ended gives none any more.
+func (e *Engine) findReply(ctx context.Context, r Receipt) (*journal.HookReplied, error) {
+	run, err := e.store.Run(ctx, e.cfg.Namespace, r.Run, store.ResolveNone)
+	if err != nil {
+		return nil, err
+	}
+	page := store.Page{}
+	for {
+		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: r.Run, Entity: r.Hook, Resolve: store.ResolveAll}, page)
+		if err != nil {
+			return nil, err
 		}
-		over = e.over(key)
+		for i := range list.Data {
+			if d, ok := list.Data[i].Data.(*journal.HookReplied); ok && d.To == r.Seq {
+				return d, nil
+			}
+		}
+		if !list.HasMore {
+			break
+		}
+		page.Cursor = list.Cursor
+	}
+	if run.Status.Terminal() {
+		return nil, journal.Errorf(journal.CodeRunGone, "the run ended without an answer")
+	}
+	return nil, nil //nolint:nilnil // no answer yet
+}
+
+// replied passes answers that are durable on to those who wait for them.
+func (e *Engine) replied(run journal.ID, events []journal.Event) {
+	for i := range events {
+		d, ok := events[i].Data.(*journal.HookReplied)
+		if !ok {
+			continue
+		}
+		e.mu.Lock()
+		waiting := e.replies[replyKey{run, d.To}]
+		e.mu.Unlock()
+		for _, ch := range waiting {
+			select {
+			case ch <- d:
+			default:
+			}
+		}
 	}
 }
 
-// over returns a channel that gets the run when it ends in this process, or is closed when its execution here is over. It is nil if the
-// run is not executed here.
-func (e *Engine) over(key store.RunKey) chan *journal.Run {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.execs[key] == nil {
-		return nil
-	}
-	ch := make(chan *journal.Run, 1)
-	e.results[key] = append(e.results[key], ch)
-	return ch
+// Cancel asks a run to stop: its context ends, and its clean-up runs.
+func (e *Engine) Cancel(ctx context.Context, run journal.ID, reason, actor string) error {
+	_, err := e.tell(ctx, run, &journal.CancelRequested{Reason: reason, Actor: actor}, journal.ID{})
+	return err
 }
 
-// notOver takes back what over has arranged.
-func (e *Engine) notOver(key store.RunKey, ch chan *journal.Run) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	waiting := slices.DeleteFunc(e.results[key], func(c chan *journal.Run) bool { return c == ch })
-	if len(waiting) == 0 {
-		delete(e.results, key)
+// Terminate ends a run and its children at once.
+func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor string) error {
+	if _, err := e.tell(ctx, run, &journal.RunCancelled{Reason: reason, Actor: actor}, journal.ID{}); err != nil {
+		return err
+	}
+	return e.terminateChildren(ctx, run, reason, actor)
+}
+
+// Resume lets a parked run go on.
+func (e *Engine) Resume(ctx context.Context, run journal.ID, actor string) error {
+	_, err := e.tell(ctx, run, &journal.RunResumed{Actor: actor}, journal.ID{})
+	return err
+}
+
+// Push lets the polls of a run look now.
+func (e *Engine) Push(ctx context.Context, run journal.ID) error {
+	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: run, Lease: journal.LeaseWake}
+	if _, err := e.do(ctx, cmd); err != nil {
+		return err
+	}
+	if x := e.exec(run); x != nil {
+		x.mu.Lock()
+		x.pushed++
+		x.mu.Unlock()
+		x.wake()
 	} else {
-		e.results[key] = waiting
+		e.lookNow()
 	}
+	return nil
 }

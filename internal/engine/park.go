@@ -6,43 +6,82 @@ import (
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
-// park gives the run back, together with what was not written yet. It is called by the branch that was the last to wait.
+// park gives the run back, together with what was not written yet. It is called when the last branch has come to wait.
 func (x *exec) park() {
+	x.mu.Lock()
 	for {
-		x.settle()
-		x.mu.Lock()
-		if len(x.inflight) > 0 { // a start that was written down late, say
+		if !x.begin() {
 			x.mu.Unlock()
-			continue
+			return
 		}
 		if x.phase != phaseRunning || x.active > 0 {
+			x.done(0)
 			x.mu.Unlock()
 			return
 		}
-		x.phase, x.poked = phaseParking, false
 		cmd := x.owned(x.take())
-		cmd.Lease = journal.LeaseRelease
-		cmd.Guards.Seq = x.seen // nothing has come from outside that the code has not had
+		final := len(x.out.events) == 0
+		if final {
+			x.phase, x.poked = phaseParking, false
+			cmd.Lease = journal.LeaseRelease
+			cmd.Guards.Seq = x.seen // nothing has come from outside that the code has not had
+			cmd.WakeAt = x.wish()
+		}
 		x.mu.Unlock()
 		_, err := x.commit(cmd)
-		if err == nil {
-			x.parked()
-			return
-		}
-		if journal.CodeOf(err) != journal.CodePrecondition {
+		x.mu.Lock()
+		switch {
+		case err == nil:
+			x.done(len(cmd.Events))
+			if final {
+				x.mu.Unlock()
+				x.parked()
+				return
+			}
+		case journal.CodeOf(err) != journal.CodePrecondition:
+			x.done(0)
+			x.mu.Unlock()
 			return // the execution is over
+		default:
+			x.untake(cmd.Events)
+			x.done(0)
+			x.mu.Unlock()
+			if !x.refresh() {
+				return
+			}
+			x.mu.Lock()
+			x.phase = phaseRunning
+			x.resolve()
 		}
-		x.mu.Lock()
-		x.pending = append(cmd.Events, x.pending...)
-		x.mu.Unlock()
-		if !x.refresh() {
-			return
-		}
-		x.mu.Lock()
-		x.phase = phaseRunning
-		x.resolve()
-		x.mu.Unlock()
 	}
+}
+
+// wish returns when the run wants to go on although no row says so, 0: never. The lock is held.
+func (x *exec) wish() journal.Time {
+	var first journal.Time
+	for w := range x.blocked {
+		if w.soft && w.at != 0 && (first == 0 || w.at < first) {
+			first = w.at
+		}
+	}
+	return first
+}
+
+// firstDue returns when the first branch that waits goes on by itself, 0: never. The lock is held.
+func (x *exec) firstDue() journal.Time {
+	var first journal.Time
+	sooner := func(at journal.Time) {
+		if at != 0 && (first == 0 || at < first) {
+			first = at
+		}
+	}
+	for w := range x.blocked {
+		sooner(w.at)
+	}
+	for c := range x.clocks {
+		sooner(c.at)
+	}
+	return first
 }
 
 // parked is called when the run was given back.
@@ -55,14 +94,16 @@ func (x *exec) parked() {
 	x.phase = phaseParked
 	poked := x.poked
 	x.mu.Unlock()
-	x.eng.rests(x)
 	if poked {
 		x.wake()
+		return
 	}
+	x.eng.rests(x)
 }
 
 // wake goes on with branches whose condition holds. If the run was given back it is claimed first; one that is not due stays.
-func (x *exec) wake() {
+// It reports whether the run is executed now.
+func (x *exec) wake() bool {
 	x.mu.Lock()
 	if x.phase != phaseParked {
 		x.poked = true
@@ -70,29 +111,30 @@ func (x *exec) wake() {
 			x.resolve()
 		}
 		x.mu.Unlock()
-		return
+		return false
 	}
-	x.phase = phaseWaking
+	x.phase, x.poked = phaseWaking, false
 	cmd := x.owned(nil)
 	cmd.Lease = journal.LeaseClaim
+	cmd.Read = journal.Read{Kind: journal.ReadSince, Since: x.seen}
 	x.mu.Unlock()
+	x.eng.works(x)
 
 	res, err := x.commit(cmd)
 	switch {
 	case journal.CodeOf(err) == journal.CodeNotRunnable:
 		x.parked() // too early, or for nothing
-		return
+		return false
 	case err != nil:
-		return // another process has it
+		return false // another process has it
 	}
-	x.eng.works(x)
 	x.mu.Lock()
 	x.epoch = res.Run.Epoch
-	behind := res.Seq != x.seen
 	x.mu.Unlock()
-	if behind && !x.refresh() {
-		return
+	if !x.learn(res.Run, res.Read) {
+		return false
 	}
+	x.lookAtChildren()
 	x.mu.Lock()
 	x.phase = phaseRunning
 	x.noticeCancel()
@@ -101,39 +143,44 @@ func (x *exec) wake() {
 	x.mu.Unlock()
 	if idle {
 		x.park()
+	} else {
+		x.send()
 	}
+	return true
 }
 
-// refresh reads what others have written to the run.
+// refresh reads what others have written to the run. It reports false if the execution is over.
 func (x *exec) refresh() bool {
-	x.mu.Lock()
-	seen := x.seen
-	x.mu.Unlock()
-	j, err := x.eng.store.Journal(x.eng.hard, x.key.Namespace, x.key.Run, seen)
-	if err != nil {
-		if x.eng.hard.Err() == nil && temporary(journal.CodeOf(err)) {
-			return x.refresh()
+	for {
+		x.mu.Lock()
+		seen := x.seen
+		x.mu.Unlock()
+		j, err := x.eng.store.Journal(x.eng.hard, x.key.Namespace, x.key.Run, seen)
+		if err == nil {
+			return x.learn(j.Run, j.Events)
 		}
-		x.leave(err)
-		return false
-	}
-	for i := range j.Events {
-		if j.Events[i].Data == nil { // written by a newer program: leave the run to it
-			x.leave(journal.Errorf(journal.CodeUnknownEvent, "event %d was written by a newer program", j.Events[i].Seq))
+		if !temporary(journal.CodeOf(err)) || !x.eng.pause() {
+			x.leave(err)
 			return false
 		}
 	}
-	x.observe(j.Run, j.Events)
+}
+
+// learn takes note of what others have written. A run with events of a newer program is left to that.
+func (x *exec) learn(run *journal.Run, events []journal.Event) bool {
+	for i := range events {
+		if events[i].Data == nil {
+			x.leave(journal.Errorf(journal.CodeUnknownEvent, "event %d was written by a newer program", events[i].Seq))
+			return false
+		}
+	}
+	x.observe(run, events)
 	return true
 }
 
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
 func (x *exec) parkForGood(reason *journal.Error) {
-	x.settle()
-	x.mu.Lock()
-	events := append(x.take(), journal.Event{Data: &journal.RunParked{Error: reason}})
-	x.mu.Unlock()
-	_, _ = x.commit(x.owned(events))
+	_, _ = x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep)
 	x.leave(reason)
 	runtime.Goexit()
 }

@@ -5,10 +5,24 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
-// heart beats while this process has runs that do something, so that peers know it is alive. A process without does nothing.
-func (e *Engine) heart() {
+// forgotten is after how long a peer that does nothing and owns nothing is taken for one that died in peace. If it did not, it goes on as a new
+// incarnation.
+const forgotten = 24 * time.Hour
+
+// pulse is what this process has seen of a peer.
+type pulse struct {
+	store.Peer
+	at   time.Time // when it was last seen to move; by this process's own clock, which is all that is compared
+	idle bool      // it owned nothing then, and has written nothing since
+}
+
+// watch looks after the peers: one that owns runs and has not moved for the lease time is declared dead. Its runs are then due, and whoever
+// sees that takes them.
+func (e *Engine) watch() {
+	seen := map[journal.ID]*pulse{}
 	tick := time.NewTicker(e.cfg.Lease / 3)
 	defer tick.Stop()
 	for {
@@ -17,59 +31,49 @@ func (e *Engine) heart() {
 			return
 		case <-tick.C:
 		}
-		if e.busy() {
-			if err := e.store.Beat(e.life, e.self); err != nil && e.life.Err() == nil {
-				e.log.WarnContext(e.life, "the heartbeat failed", slog.Any("error", err))
-			}
+		if peers, err := e.store.Peers(e.life); err == nil {
+			e.examine(seen, peers)
 		}
 	}
 }
 
-func (e *Engine) busy() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.active > 0
-}
-
-// pulse is what this process has seen of a peer's heart.
-type pulse struct {
-	beat int64
-	at   time.Time // when the beat was seen to move; by this process's own clock, which is all that is compared
-}
-
-// watch looks after the peers: one whose heart has not moved for the lease time, and that owns runs, is declared dead. Its runs are
-// then due, and whoever sees that takes them.
-func (e *Engine) watch() {
-	seen := map[journal.ID]pulse{}
-	tick := time.NewTicker(e.cfg.Lease / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-e.life.Done():
-			return
-		case <-tick.C:
-		}
-		owners, err := e.store.Owners(e.life)
-		if err != nil {
+func (e *Engine) examine(seen map[journal.ID]*pulse, peers []store.Peer) {
+	there := map[journal.ID]bool{}
+	self := e.self().id
+	for _, p := range peers {
+		if p.Incarnation == self {
 			continue
 		}
-		for id := range seen {
-			if _, owns := owners[id]; !owns {
-				delete(seen, id) // it owns nothing, and need not beat
-			}
+		there[p.Incarnation] = true
+		last := seen[p.Incarnation]
+		if last == nil || last.Peer != p {
+			seen[p.Incarnation] = &pulse{Peer: p, at: time.Now()}
+			continue
 		}
-		for id, beat := range owners {
-			last, known := seen[id]
-			switch {
-			case id == e.self:
-			case !known || last.beat != beat:
-				seen[id] = pulse{beat, time.Now()}
-			case time.Since(last.at) >= e.cfg.Lease:
-				e.declareDead(id)
-				delete(seen, id)
-			}
+		if e.isDead(last) {
+			e.declareDead(p.Incarnation)
 		}
 	}
+	for id := range seen {
+		if !there[id] {
+			delete(seen, id)
+		}
+	}
+}
+
+// isDead judges a peer that has not moved since the last look. Who has written nothing since it owned nothing cannot own anything: so it is
+// asked once, and not at each look.
+func (e *Engine) isDead(p *pulse) bool {
+	still := time.Since(p.at)
+	switch {
+	case still < e.cfg.Lease:
+		return false
+	case p.idle:
+		return still >= forgotten
+	}
+	owns, err := e.store.Owns(e.life, p.Incarnation)
+	p.idle = err == nil && !owns
+	return owns
 }
 
 func (e *Engine) declareDead(id journal.ID) {

@@ -15,105 +15,150 @@ func (e *Engine) lookNow() {
 	}
 }
 
-// poll looks for runs that are due: when it is asked to, when another process hints at something, and from time to time.
+// lookBy asks the poller to look no later than at a time.
+func (e *Engine) lookBy(at journal.Time) {
+	if at != 0 && int64(at) < e.nextLook.Load() {
+		e.lookNow()
+	}
+}
+
+// poll looks for runs that are due: when it is asked to, when another process hints at something, when the next run is due, and from time to time.
 func (e *Engine) poll() {
 	hints, err := e.store.Notifier().Listen(e.life)
 	if err != nil {
 		hints = nil
 	}
-	tick := time.NewTicker(e.cfg.Poll)
-	defer tick.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
+		wait := e.cfg.Poll
+		e.nextLook.Store(0) // who goes to sleep while this looks will be looked for again
 		e.takeDue()
+		if next, err := e.store.NextDue(e.life, e.now()); err == nil && next != 0 {
+			wait = min(wait, max(time.Duration(next-e.now())*time.Millisecond, 0))
+		}
+		e.nextLook.Store(int64(e.now().Add(wait)))
+		timer.Reset(wait)
 		select {
 		case <-e.life.Done():
 			return
 		case <-e.look:
 		case <-hints:
-		case <-tick.C:
+		case <-timer.C:
 		}
 	}
 }
 
-// takeDue takes the runs that are due, as many as there is room for.
+// takeDue takes the runs that are due, as many as there is room for. Runs of dead processes are few at a time, and do not hold up the others.
 func (e *Engine) takeDue() {
-	names := make([]string, 0, len(e.workflows))
-	for name := range e.workflows {
-		names = append(names, name)
+	if len(e.names) == 0 {
+		return
 	}
-	const page = 200
+	self := e.self().id
+	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: self, Now: store.WakeAfterDeath}
+	if f.Limit = e.freeSuspects(); f.Limit > 0 {
+		if due, err := e.store.Due(e.life, f); err == nil {
+			e.takeAll(due) // one that shows that it does no harm asks for the next
+		}
+	}
+	f.From, f.Limit = store.WakeAfterDeath+1, 200
 	for e.life.Err() == nil {
-		due, err := e.store.Due(e.life, store.DueFilter{Namespace: e.cfg.Namespace, Workflows: names, Now: e.now(), Owner: e.self, Limit: page})
-		if err != nil {
+		f.Now = e.now()
+		due, err := e.store.Due(e.life, f)
+		if err != nil || !e.takeAll(due) || len(due) < f.Limit {
 			return // the next look will tell
 		}
-		took := false
-		for _, run := range due {
-			took = e.takeOne(run) || took
-		}
-		if len(due) < page || !took {
-			return
-		}
 	}
+}
+
+// takeAll takes runs. It reports whether it took one.
+func (e *Engine) takeAll(due []store.DueRun) bool {
+	took := false
+	for _, run := range due {
+		took = e.takeOne(run) || took
+	}
+	return took
 }
 
 // takeOne wakes a run that is in memory, or claims it and executes it from the beginning.
 func (e *Engine) takeOne(run store.DueRun) bool {
 	key := store.RunKey{Namespace: run.Namespace, Run: run.Run}
 	e.mu.Lock()
-	x := e.execs[key]
+	x, self := e.execs[key], e.me.id
 	e.mu.Unlock()
-	if x != nil {
-		if run.Owner == e.self {
-			x.mu.Lock()
-			running := x.phase == phaseRunning
-			x.mu.Unlock()
-			if running {
-				x.refresh()
-			}
-			return false
-		}
-		x.wake()
-		return true
-	}
-	if !e.admit() {
+	switch {
+	case x != nil && run.Owner == self:
+		x.push()
+		return false
+	case x != nil:
+		return x.wake()
+	case !run.Owner.IsZero():
+		return false
+	case !e.admit():
 		return false
 	}
-	if e.claim(key, run.WakeAt == store.WakeAfterDeath) {
+	suspect := run.WakeAt == store.WakeAfterDeath
+	if suspect && !e.suspected() {
+		e.release()
+		return false
+	}
+	if e.claim(key, suspect) {
 		return true
 	}
 	e.release()
+	if suspect {
+		e.mu.Lock()
+		e.suspects--
+		e.mu.Unlock()
+	}
 	return false
+}
+
+// push is called when something may have happened to a run that this process executes: it is read, and polls look at once.
+func (x *exec) push() {
+	x.mu.Lock()
+	running := x.phase == phaseRunning
+	x.mu.Unlock()
+	if !running || !x.refresh() {
+		return
+	}
+	x.lookAtChildren()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pushed++
+	if x.phase == phaseRunning {
+		x.resolve()
+	}
 }
 
 // claim takes a run and starts to execute it. It reports whether it took it. In a run whose last owner died while it was doing something, a
 // step may be what killed it: there starts are written down before the bodies run.
 func (e *Engine) claim(key store.RunKey, suspect bool) bool {
-	cmd := &journal.Command{Namespace: key.Namespace, Run: key.Run, Lease: journal.LeaseClaim}
-	cmd.Guards.Owner.Incarnation = e.self
-	if _, err := e.committer.Do(e.life, cmd); err != nil {
-		return false
-	}
-	j, err := e.store.Journal(e.hard, key.Namespace, key.Run, 0)
-	if err != nil || j.Run.Owner != e.self {
-		return false
-	}
-	for i := range j.Events {
-		if j.Events[i].Data == nil {
-			return false // a newer program's: it stays ours until we are gone, and does nothing
+	me := e.self()
+	cmd := &journal.Command{Namespace: key.Namespace, Run: key.Run, Lease: journal.LeaseClaim, Read: journal.Read{Kind: journal.ReadSince}}
+	cmd.Guards.Owner.Incarnation = me.id
+	res, err := me.committer.Do(e.life, cmd)
+	if err != nil || len(res.Read) == 0 {
+		if journal.CodeOf(err) == journal.CodeFenced {
+			e.reborn(me)
 		}
+		return false
 	}
-	wf := e.workflows[j.Run.Workflow]
-	x := newExec(e, key, wf, j.Run)
-	x.suspect = suspect
-	if created, ok := j.Events[0].Data.(*journal.RunCreated); ok {
-		x.input = created.Input
+	created, ok := res.Read[0].Data.(*journal.RunCreated)
+	if !ok {
+		return false
 	}
-	x.observe(j.Run, j.Events)
-	if j.Run.Status == journal.StatusPending {
-		x.pending = append(x.pending, journal.Event{Data: &journal.RunStarted{}})
+	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
+	x.suspect, x.heldSuspect, x.input = suspect, suspect, created.Input
+	if !x.learn(res.Run, res.Read) {
+		return false // a newer program's: it stays ours until we are gone, and does nothing
 	}
-	e.keep(x)
+	if res.Run.Status == journal.StatusPending {
+		x.put(journal.Event{Data: &journal.RunStarted{}})
+	}
+	if !e.keep(x) {
+		return true // the place was given back
+	}
 	x.start()
 	return true
 }

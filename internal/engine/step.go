@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"runtime/debug"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -30,6 +30,7 @@ type StepSpec struct {
 	Input   journal.Payload
 	Retry   Retry
 	Timeout time.Duration // of one attempt; 0: none
+	Beat    time.Duration // within which the body must show that it goes on; 0: it need not
 }
 
 // StepInfo is what a step's code may know about itself.
@@ -38,6 +39,8 @@ type StepInfo struct {
 	Step    journal.ID // the same in all attempts and processes: the idempotency key
 	Key     string
 	Attempt int
+	report  func(Progress)
+	beat    func()
 }
 
 // StepBody is the code of a step.
@@ -63,6 +66,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
 			b.compareInput(key, s, m)
+			b.saw(m.at)
 			return m.result, errorOrNil(m.failed)
 		}
 		st.attempt, st.starts, st.retryAfter = m.attempt, m.starts, m.retryAfter
@@ -93,15 +97,16 @@ type step struct {
 	attempt    int // begun so far
 	starts     int // recorded without an outcome
 	retryAfter journal.Time
+	beats      chan struct{} // signs of life of the body
 }
 
 func (s *step) run() (journal.Payload, error) {
 	for {
-		if err := s.b.cancelled(); err != nil {
+		if err := s.b.stopped(); err != nil {
 			return nil, err
 		}
 		if s.retryAfter > s.b.x.eng.now() {
-			s.b.x.block(&waiter{at: s.retryAfter, ready: never})
+			s.b.x.block(&waiter{line: s.b.line, ctx: s.b.ctx, at: s.retryAfter, ready: never})
 			s.retryAfter = 0
 			continue
 		}
@@ -110,18 +115,26 @@ func (s *step) run() (journal.Payload, error) {
 		}
 		s.attempt++
 		out, began, recorded, err := s.try()
+		took := int64(s.b.x.eng.now() - began)
 		if err == nil {
 			s.b.add(journal.Event{Key: s.key, Data: &journal.StepCompleted{
-				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Digest: s.spec.Digest, Input: inputUnless(recorded, s.spec.Input), Result: out,
+				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
+				Input: inputUnless(recorded, s.spec.Input), Result: out,
 			}})
+			s.b.saw(began + journal.Time(took))
 			return out, nil
+		}
+		if cause := s.b.stopped(); cause != nil && errors.Is(cause, ErrLost) {
+			return nil, cause
 		}
 		failure := asFailure(err)
 		pause, again := s.spec.Retry.next(s.b.x.key.Run, s.key, s.attempt, err)
 		if !again {
 			s.b.add(journal.Event{Key: s.key, Data: &journal.StepFailed{
-				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Digest: s.spec.Digest, Input: inputUnless(recorded, s.spec.Input), Error: failure,
+				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
+				Input: inputUnless(recorded, s.spec.Input), Error: failure,
 			}})
+			s.b.saw(began + journal.Time(took))
 			return nil, failure
 		}
 		s.starts = 0
@@ -142,12 +155,16 @@ func inputUnless(recorded bool, in journal.Payload) journal.Payload {
 func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, err error) {
 	x := s.b.x
 	began = x.eng.now()
-	if s.attempt > 1 || s.spec.Timeout > 0 || x.suspect {
+	if s.attempt > 1 || s.spec.Timeout > 0 || s.spec.Beat > 0 || x.isSuspect() {
 		s.b.add(s.startEvent(began))
 		recorded = true
 	}
 	x.barrier()
-	ctx, cancel := x.ctx, context.CancelFunc(func() {})
+	if !x.eng.alive(x.me) { // this process may have been declared dead: it begins nothing
+		x.leave(ErrStopped)
+		runtime.Goexit()
+	}
+	ctx, cancel := s.b.ctx, context.CancelFunc(func() {})
 	if s.spec.Timeout > 0 {
 		ctx, cancel = context.WithTimeoutCause(ctx, s.spec.Timeout, journal.Errorf(CodeTimeout, "step %q took longer than %s", s.key, s.spec.Timeout))
 	}
@@ -156,10 +173,14 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	if !recorded {
 		stop = s.recordLater(began)
 	}
-	out, err = s.call(ctx)
+	watched, unwatch := s.watch(ctx)
+	out, err = s.call(watched)
+	unwatch()
 	recorded = stop() || recorded
-	if err != nil && ctx.Err() != nil && x.ctx.Err() == nil {
-		err = context.Cause(ctx)
+	if err != nil && watched.Err() != nil && s.b.ctx.Err() == nil {
+		err = context.Cause(watched)
+	} else if err != nil && s.b.ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = context.Cause(s.b.ctx)
 	}
 	x.check()
 	return out, began, recorded, err
@@ -200,12 +221,8 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 		}
 	}()
 	return s.body(ctx, StepInfo{
-		Run: s.b.x.key.Run, Step: journal.DeriveID(s.b.x.key.Run, journal.PrefixStep, s.key), Key: s.key, Attempt: s.attempt,
+		Run: s.b.x.key.Run, Step: journal.DeriveID(s.b.x.key.Run, journal.PrefixStep, s.key), Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat,
 	})
-}
-
-func panicError(p any) error {
-	return &journal.Error{Code: CodePanic, Message: panicText(p), Stack: string(debug.Stack())}
 }
 
 // RetryAfterError is an error that says when its step should be tried again.
@@ -254,12 +271,15 @@ func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Du
 
 // asFailure turns what a step returned into what is recorded.
 func asFailure(err error) *journal.Error {
-	if e, ok := errors.AsType[*journal.Error](err); ok {
+	e, ok := errors.AsType[*journal.Error](err)
+	switch {
+	case !ok:
+		return &journal.Error{Message: err.Error()}
+	case error(e) == err && e.Message != "": //nolint:errorlint // whether it was wrapped is the question
+		return e
+	default: // what was wrapped around it is said as well
 		next := *e
-		if next.Message == "" {
-			next.Message = err.Error()
-		}
+		next.Message = err.Error()
 		return &next
 	}
-	return &journal.Error{Message: err.Error()}
 }

@@ -156,7 +156,8 @@ type WaitCreated struct {
 
 // WaitCompleted ends a wait.
 type WaitCompleted struct {
-	ResumeAt Time    `cbor:"1,keyasint,omitempty"`
+	ResumeAt Time    `cbor:"1,keyasint,omitempty"` // when the time had come, or a poll was ready; zero: it was not needed any more
+	Error    *Error  `cbor:"2,keyasint,omitempty"` // why a poll failed
 	Result   Payload `cbor:"-"`
 }
 

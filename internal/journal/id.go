@@ -75,6 +75,12 @@ func (id *ID) setTime(ms Time) {
 	}
 }
 
+// At returns id with another time.
+func (id ID) At(t Time) ID {
+	id.setTime(t)
+	return id
+}
+
 // IsZero reports whether id is not set.
 func (id ID) IsZero() bool { return id == ID{} }
 

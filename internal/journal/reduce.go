@@ -412,8 +412,16 @@ func (r *reduction) mark() {
 		return
 	}
 	r.result.Effects.Wake = append(r.result.Effects.Wake, run.ID)
-	if (run.Owner.IsZero() || run.Owner != r.env.Self) && (run.WakeAt == 0 || run.WakeAt > r.env.Now) {
-		r.s.editRun().WakeAt = r.env.Now
+	if run.Owner.IsZero() || run.Owner != r.env.Self {
+		r.s.MarkDue(r.env.Now)
+	}
+}
+
+// MarkDue marks the run as due, if it exists and goes on.
+func (s *State) MarkDue(now Time) {
+	run := s.Run
+	if run != nil && !run.Status.Terminal() && run.ParkedAt == 0 && (run.WakeAt == 0 || run.WakeAt > now) {
+		s.editRun().WakeAt = now
 	}
 }
 

@@ -154,7 +154,7 @@ func (w *engineWorld) send(stop chan struct{}, st store.Store) {
 		}
 		w.mu.Unlock()
 		for _, token := range tokens {
-			_ = e.Deliver(w.t.Context(), token, "key of "+token, journal.Payload("<"+token+">"))
+			_, _ = e.Deliver(w.t.Context(), token, "key of "+token, journal.Payload("<"+token+">"))
 		}
 	}
 }
@@ -185,14 +185,14 @@ func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, er
 			w.mu.Lock()
 			w.tokens[token] = true
 			w.mu.Unlock()
-			p, err := h.Receive(nil)
+			p, err := h.Receive(b, nil)
 			if err != nil {
 				return "", err
 			}
-			if err := h.Close(); err != nil {
+			if err := h.Close(b); err != nil {
 				return "", err
 			}
-			out += string(p)
+			out += string(p.Payload)
 		case 2:
 			if depth < 2 {
 				s, err := w.branches(b, name, i, depth)

@@ -3,7 +3,10 @@ package postgres
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // Beat implements [store.Store].
@@ -13,27 +16,31 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 	return classify("beat", err)
 }
 
-// selectOwners goes through the runs that have not ended, by the index on their states.
-const selectOwners = `select o.owner, coalesce(b.beat, 0) from (
-		select distinct r.owner from runs r
-		where r.ns in (select no from namespaces) and r.status in (0, 1) and r.status <> 2 and r.owner is not null
-	) o left join beats b on b.incarnation = o.owner`
+const (
+	selectPeers = `select w.incarnation, coalesce(max(b.beat), 0), sum(w.batch)::bigint from writers w left join beats b on b.incarnation = w.incarnation
+		where not w.fenced group by w.incarnation`
+	// selectOwns goes through the runs that have not ended, by the index on their states.
+	selectOwns = `select exists (select 1 from runs r
+		where r.ns in (select no from namespaces) and r.status in (0, 1) and r.status <> 2 and r.owner = $1)`
+)
 
-// Owners implements [store.Reader].
-func (s *Store) Owners(ctx context.Context) (map[journal.ID]int64, error) {
-	rows, err := s.pool.Query(ctx, selectOwners)
+// Peers implements [store.Reader].
+func (s *Store) Peers(ctx context.Context) ([]store.Peer, error) {
+	rows, err := s.pool.Query(ctx, selectPeers)
 	if err != nil {
 		return nil, classify("read", err)
 	}
-	defer rows.Close()
-	owners := map[journal.ID]int64{}
-	for rows.Next() {
-		var id [16]byte
-		var beat int64
-		if err := rows.Scan(&id, &beat); err != nil {
-			return nil, classify("read", err)
-		}
-		owners[journal.ID(id)] = beat
-	}
-	return owners, classify("read", rows.Err())
+	peers, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Peer, error) {
+		var p store.Peer
+		err := row.Scan((*[16]byte)(&p.Incarnation), &p.Beat, &p.Batch)
+		return p, err
+	})
+	return peers, classify("read", err)
+}
+
+// Owns implements [store.Reader].
+func (s *Store) Owns(ctx context.Context, incarnation journal.ID) (bool, error) {
+	var owns bool
+	err := s.pool.QueryRow(ctx, selectOwns, [16]byte(incarnation)).Scan(&owns)
+	return owns, classify("read", err)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const selectDue = `select r.id, r.owner, r.wake_at from runs r
-	where r.wake_at is not null and r.wake_at <= $1 and (r.owner is null or r.owner = $2) and r.workflow = any($3::integer[])
+	where r.wake_at is not null and r.wake_at >= $5 and r.wake_at <= $1 and (r.owner is null or r.owner = $2) and r.workflow = any($3::integer[])
 	order by r.wake_at limit $4`
 
 // Due implements [store.Reader].
@@ -32,7 +32,7 @@ func (s *Store) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, err
 	if len(workflows) == 0 {
 		return nil, nil
 	}
-	rows, err := s.pool.Query(ctx, selectDue, int64(f.Now), [16]byte(f.Owner), workflows, f.Limit)
+	rows, err := s.pool.Query(ctx, selectDue, int64(f.Now), [16]byte(f.Owner), workflows, f.Limit, int64(f.From))
 	if err != nil {
 		return nil, classify("read", err)
 	}
@@ -51,4 +51,11 @@ func (s *Store) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, err
 		return d, nil
 	})
 	return due, classify("read", err)
+}
+
+// NextDue implements [store.Reader].
+func (s *Store) NextDue(ctx context.Context, after journal.Time) (journal.Time, error) {
+	var next int64
+	err := s.pool.QueryRow(ctx, `select coalesce((select wake_at from runs where wake_at is not null and wake_at > $1 order by wake_at limit 1), 0)`, int64(after)).Scan(&next)
+	return journal.Time(next), classify("read", err)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // Beat implements [store.Store]. It has a connection of its own: a long batch does not hold it up more than it must.
@@ -25,13 +26,21 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 // liveRuns goes through the runs that have not ended, by the index on their states.
 const liveRuns = ` from cairn_namespaces n join cairn_runs r indexed by cairn_runs_status on r.ns = n.no and r.status in (0, 1) and r.status <> 2 `
 
-// Owners implements [store.Reader].
-func (s *Store) Owners(ctx context.Context) (map[journal.ID]int64, error) {
-	owners := map[journal.ID]int64{}
-	err := s.each(ctx, s.db(), 2, func(row []driver.Value) error {
-		owners[asID(row[0])] = asInt(row[1])
+// Peers implements [store.Reader].
+func (s *Store) Peers(ctx context.Context) ([]store.Peer, error) {
+	var peers []store.Peer
+	err := s.each(ctx, s.db(), 3, func(row []driver.Value) error {
+		peers = append(peers, store.Peer{Incarnation: asID(row[0]), Beat: asInt(row[1]), Batch: asInt(row[2])})
 		return nil
-	}, `select o.owner, b.beat from (select distinct r.owner`+liveRuns+`where r.owner is not null) o
-		left join cairn_beats b on b.incarnation = o.owner`)
-	return owners, err
+	}, `select w.incarnation, max(b.beat), sum(w.batch) from cairn_writers w left join cairn_beats b on b.incarnation = w.incarnation
+		where w.fenced = 0 group by w.incarnation`)
+	return peers, err
+}
+
+// Owns implements [store.Reader].
+func (s *Store) Owns(ctx context.Context, incarnation journal.ID) (bool, error) {
+	owns := false
+	err := s.each(ctx, s.db(), 1, func([]driver.Value) error { owns = true; return nil },
+		`select 1`+liveRuns+`where r.owner = ? limit 1`, incarnation[:])
+	return owns, err
 }

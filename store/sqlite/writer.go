@@ -88,19 +88,23 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 		return err
 	}
 	defer s.turn.give()
-	// The extra row comes first: it refuses writers that this incarnation opens from now on.
+	begin := func() error { _, err := raw.conn.ExecContext(ctx, `begin immediate`); return err }
+	if err := retryBusy(ctx, begin); err != nil {
+		return classify("fence", err)
+	}
+	// All in one transaction: who is fenced owns nothing. The extra row refuses writers that this incarnation opens from now on.
 	for _, statement := range []string{
 		`insert into cairn_writers (incarnation, number, fenced) values (?, -1, 1) on conflict do nothing`,
 		`update cairn_writers set fenced = 1 where incarnation = ?`,
 		`update cairn_runs set owner = null, wake_at = 1 where no in (select r.no` + liveRuns + `where r.owner = ?)`, // store.WakeAfterDeath
 		`delete from cairn_beats where incarnation = ?`,
 	} {
-		err := retryBusy(ctx, func() error { _, err := raw.conn.ExecContext(ctx, statement, incarnation[:]); return err })
-		if err != nil {
-			return classify("fence", err)
+		if _, err := raw.conn.ExecContext(ctx, statement, incarnation[:]); err != nil {
+			return classify("fence", err) // closing the connection takes the transaction back
 		}
 	}
-	return nil
+	commit := func() error { _, err := raw.conn.ExecContext(ctx, `commit`); return err }
+	return classify("fence", retryBusy(ctx, commit))
 }
 
 // Begin implements [store.Writer]. The transaction begins with the first Load, or with Commit.

@@ -1,6 +1,9 @@
 package storetest
 
 import (
+	"context"
+	"time"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -9,8 +12,10 @@ import (
 
 var dueTests = []test{
 	{"FencedOwnersRuns", dueFenced},
+	{"FencedInTheMiddle", dueFencedInTheMiddle},
 	{"InTheOrderOfTime", dueOrder},
-	{"Owners", dueOwners},
+	{"Next", dueNext},
+	{"Peers", duePeers},
 	{"OwnersPoked", duePoked},
 }
 
@@ -65,31 +70,82 @@ func dueFenced(b *bench) {
 	require.Len(b, due, 1)
 	require.Equal(b, run, due[0].Run)
 	require.True(b, due[0].Owner.IsZero())
-	owners, err := b.store.Owners(b.ctx())
+	require.Nil(b, b.seen(p.self))
+	require.False(b, b.owns(p.self))
+	after, err := b.store.Due(b.ctx(), store.DueFilter{
+		Namespace: b.ns, Workflows: []string{birth(journal.Engine).Workflow}, Owner: b.self, From: store.WakeAfterDeath + 1, Now: b.now, Limit: 10,
+	})
 	require.NoError(b, err)
-	require.NotContains(b, owners, p.self)
+	require.Empty(b, after, "runs of dead processes can be left out")
 	b.must(b.claim(run))
 	require.EqualValues(b, 2, b.run(run).Epoch)
 }
 
-func dueOwners(b *bench) {
-	p := b.peer()
-	b.start(journal.Engine)
-	b.start(journal.Engine)
-	p.start(journal.Engine)
-	beat := func() (mine, theirs int64) {
-		owners, err := b.store.Owners(b.ctx())
-		require.NoError(b, err)
-		require.Contains(b, owners, b.self)
-		require.Contains(b, owners, p.self)
-		return owners[b.self], owners[p.self]
+// seen returns what is seen of a process, nil if nothing.
+func (b *bench) seen(incarnation journal.ID) *store.Peer {
+	b.Helper()
+	peers, err := b.store.Peers(b.ctx())
+	require.NoError(b, err)
+	for _, p := range peers {
+		if p.Incarnation == incarnation {
+			return &p
+		}
 	}
-	mine, theirs := beat()
-	require.Zero(b, mine)
-	require.Zero(b, theirs)
-	require.NoError(b, b.store.Beat(b.ctx(), b.self))
-	require.NoError(b, b.store.Beat(b.ctx(), b.self))
-	mine, theirs = beat()
-	require.EqualValues(b, 2, mine)
-	require.Zero(b, theirs)
+	return nil
+}
+
+func (b *bench) owns(incarnation journal.ID) bool {
+	b.Helper()
+	owns, err := b.store.Owns(b.ctx(), incarnation)
+	require.NoError(b, err)
+	return owns
+}
+
+// dueFencedInTheMiddle gives up declaring a process dead at some moment: who is not seen any more owns nothing, or nobody would ever take its runs.
+func dueFencedInTheMiddle(b *bench) {
+	for n := range 25 {
+		p := b.peer()
+		p.start(journal.Engine)
+		ctx, cancel := context.WithTimeout(b.ctx(), time.Duration(n)*100*time.Microsecond)
+		_ = b.store.Fence(ctx, p.self)
+		cancel()
+		if b.seen(p.self) == nil {
+			require.False(b, b.owns(p.self))
+		}
+	}
+}
+
+func duePeers(b *bench) {
+	p := b.peer()
+	require.NotNil(b, b.seen(p.self), "who has opened a writer is there")
+	require.False(b, b.owns(p.self))
+	before := *b.seen(p.self)
+	run := p.start(journal.Engine)
+	after := *b.seen(p.self)
+	require.Greater(b, after.Batch, before.Batch, "who writes moves")
+	require.True(b, b.owns(p.self))
+	require.Equal(b, after, *b.seen(p.self), "who does nothing does not")
+	require.NoError(b, b.store.Beat(b.ctx(), p.self))
+	require.NoError(b, b.store.Beat(b.ctx(), p.self))
+	require.Equal(b, after.Beat+2, b.seen(p.self).Beat)
+	p.write(run, plain(&journal.RunCompleted{}))
+	require.False(b, b.owns(p.self), "a run that has ended belongs to nobody")
+}
+
+func dueNext(b *bench) {
+	next := func(after journal.Time) journal.Time {
+		at, err := b.store.NextDue(b.ctx(), after)
+		require.NoError(b, err)
+		return at
+	}
+	far := b.now + 1_000_000_000_000
+	require.Zero(b, next(far))
+	for _, at := range []journal.Time{far + 2000, far + 1000} {
+		created := birth(journal.Engine)
+		created.StartAt = at
+		b.must(&journal.Command{Run: b.mint(), Events: []journal.Event{plain(created)}})
+	}
+	require.Equal(b, far+1000, next(far))
+	require.Equal(b, far+2000, next(far+1000))
+	require.Zero(b, next(far+2000))
 }

@@ -1,0 +1,254 @@
+package cairn
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Status is the state of a run: pending, running, completed, failed or cancelled.
+type Status string
+
+// The states of a run. The last three are final.
+const (
+	StatusPending   Status = "pending"
+	StatusRunning   Status = "running"
+	StatusCompleted Status = "completed"
+	StatusFailed    Status = "failed"
+	StatusCancelled Status = "cancelled"
+)
+
+// RunInfo is what is known about a run.
+type RunInfo struct {
+	ID       string
+	Workflow string
+	Status   Status
+	// Phase says more about a run that is running: "cancelling", "parked", or "".
+	Phase      string
+	CreatedAt  time.Time
+	StartedAt  time.Time // zero: it has not begun
+	EndedAt    time.Time // zero: it has not ended
+	ParentID   string
+	RootID     string
+	StartKey   string
+	Attributes map[string]string
+	Error      *Error // why it failed
+	// Waits are the things that the run waits for, and the long steps that are under way. [Engine.Describe] fills them.
+	Waits []Wait
+
+	id journal.ID
+}
+
+// Wait is one thing that a run waits for, or a long step that is under way.
+type Wait struct {
+	Kind     string    // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry" or "step"
+	Key      string    // which one: the branch, the name, and the how-manieth
+	Until    time.Time // zero: not by time
+	Token    string    // of a hook
+	ChildID  string
+	Error    *Error  // of the attempt before a retry
+	Progress float64 // of a step that is under way in this process
+	Note     string
+}
+
+func parseRun(id string) (journal.ID, error) { return journal.PrefixRun.Parse(id) }
+
+// Describe returns what is known about a run, and what it waits for.
+func (e *Engine) Describe(ctx context.Context, runID string) (*RunInfo, error) {
+	id, err := parseRun(runID)
+	if err != nil {
+		return nil, err
+	}
+	return e.describe(ctx, id)
+}
+
+func (e *Engine) describe(ctx context.Context, id journal.ID) (*RunInfo, error) {
+	run, err := e.inner.Store().Run(ctx, e.inner.Namespace(), id, store.ResolveNone)
+	if err != nil {
+		return nil, err
+	}
+	info := newRunInfo(run)
+	waits, err := e.inner.Waits(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for i := range waits {
+		info.Waits = append(info.Waits, newWait(&waits[i]))
+	}
+	return info, nil
+}
+
+func newRunInfo(run *journal.Run) *RunInfo {
+	return &RunInfo{
+		ID: formatRun(run.ID), Workflow: run.Workflow, Status: Status(run.Status.String()), Phase: run.Phase(), CreatedAt: run.CreatedAt.Std(),
+		StartedAt: timeOrZero(run.StartedAt), EndedAt: timeOrZero(run.CompletedAt), ParentID: formatRun(run.Parent), RootID: formatRun(run.Root),
+		StartKey: run.StartKey, Attributes: run.Attributes, Error: engine.FailureOf(run), id: run.ID,
+	}
+}
+
+func newWait(w *engine.WaitingFor) Wait {
+	out := Wait{Kind: w.Kind, Key: w.Key, Until: timeOrZero(w.Until), Token: w.Token, ChildID: formatRun(w.Child), Error: w.Error}
+	if w.Progress != nil {
+		out.Progress, out.Note = w.Progress.Fraction, w.Progress.Note
+	}
+	return out
+}
+
+func timeOrZero(t journal.Time) time.Time {
+	if t == 0 {
+		return time.Time{}
+	}
+	return t.Std()
+}
+
+// HistoryEvent is one thing that happened to a run.
+type HistoryEvent struct {
+	Seq  int64 // from 1, without gaps
+	ID   string
+	Type string // "run_created", "step_completed", …
+	At   time.Time
+	Key  string // of the step, wait or hook that it is about: its branch, name and number
+	// Detail is what the event says, as JSON, without the values of the program.
+	Detail json.RawMessage
+
+	data journal.Data
+}
+
+// Result decodes the result of a step, or the output of the run.
+func (h *HistoryEvent) Result(into any) error {
+	var p journal.Payload
+	switch d := h.data.(type) {
+	case *journal.StepCompleted:
+		p = d.Result
+	case *journal.RunCompleted:
+		p = d.Output
+	default:
+		return journal.Errorf(journal.CodeUnsupported, "%s has no result", h.Type)
+	}
+	return payload.Decode(p, into)
+}
+
+// History iterates over what happened to a run, from the beginning.
+func (e *Engine) History(ctx context.Context, runID string) iter.Seq2[*HistoryEvent, error] {
+	return func(yield func(*HistoryEvent, error) bool) {
+		id, err := parseRun(runID)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		if _, err := e.inner.Store().Run(ctx, e.inner.Namespace(), id, store.ResolveNone); err != nil {
+			yield(nil, err)
+			return
+		}
+		page := store.Page{Limit: store.MaxLimit}
+		for {
+			list, err := e.inner.Store().Events(ctx, e.inner.Namespace(), store.EventFilter{Run: id, Resolve: store.ResolveAll}, page)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range list.Data {
+				if !yield(newHistoryEvent(&list.Data[i]), nil) {
+					return
+				}
+			}
+			if !list.HasMore {
+				return
+			}
+			page.Cursor = list.Cursor
+		}
+	}
+}
+
+func newHistoryEvent(e *store.RunEvent) *HistoryEvent {
+	h := &HistoryEvent{Seq: e.Seq, ID: e.IDText(e.Run, e.Dialect), Type: e.Type.String(), At: e.At.Std(), Key: e.Key, data: e.Data}
+	if detail, err := json.Marshal(journal.Fields(e.Data)); err == nil {
+		h.Detail = detail
+	}
+	return h
+}
+
+// Filter chooses runs. Fields that are not set do not restrict.
+type Filter struct {
+	Workflow   string
+	Status     []Status
+	ParentID   string
+	Attributes map[string]string
+	From, To   time.Time // of the creation; To is exclusive
+	Limit      int       // of one page; 0: 100, at most 1000
+	Cursor     string    // of the page before
+	OldestLast bool      // the newest come first
+}
+
+// Page is a part of a list of runs.
+type Page struct {
+	Runs   []*RunInfo
+	Cursor string // continues after the last run
+	More   bool   // whether there are more
+}
+
+// List lists runs in the order of their creation.
+func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
+	filter := store.RunFilter{Workflow: f.Workflow, Attributes: f.Attributes}
+	for _, s := range f.Status {
+		status, err := journal.ParseStatus(string(s))
+		if err != nil {
+			return nil, err
+		}
+		filter.Statuses = append(filter.Statuses, status)
+	}
+	if f.ParentID != "" {
+		var err error
+		if filter.Parent, err = parseRun(f.ParentID); err != nil {
+			return nil, err
+		}
+	}
+	if !f.From.IsZero() {
+		filter.CreatedFrom = journal.TimeOf(f.From)
+	}
+	if !f.To.IsZero() {
+		filter.CreatedBefore = journal.TimeOf(f.To)
+	}
+	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.OldestLast})
+	if err != nil {
+		return nil, err
+	}
+	page := &Page{Cursor: list.Cursor, More: list.HasMore}
+	for _, run := range list.Data {
+		page.Runs = append(page.Runs, newRunInfo(run))
+	}
+	return page, nil
+}
+
+// Cancel asks a run to stop; see [Run.Cancel]. Actor says who wants that.
+func (e *Engine) Cancel(ctx context.Context, runID, reason, actor string) error {
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	return e.inner.Cancel(ctx, id, reason, actor)
+}
+
+// Terminate ends a run and its children at once; see [Run.Terminate].
+func (e *Engine) Terminate(ctx context.Context, runID, reason, actor string) error {
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	return e.inner.Terminate(ctx, id, reason, actor)
+}
+
+// Resume lets a parked run go on, when what parked it is mended.
+func (e *Engine) Resume(ctx context.Context, runID, actor string) error {
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	return e.inner.Resume(ctx, id, actor)
+}

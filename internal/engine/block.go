@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"slices"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// waiter is a branch that waits.
+type waiter struct {
+	line  *line
+	ctx   context.Context // when it ends, the wait is over; nil: it does not matter
+	ready func() bool     // whether what it waits for has happened; the lock is held
+	then  func()          // done with the lock held when it has
+	at    journal.Time    // when that happens by itself; 0: never
+	wait  string          // the key of the timer that is then completed, "" if there is none
+	soft  bool            // at is a wish of this process alone, and in no row: a poll's next look
+	fired bool            // the time has come
+	stop  func()          // stops its clock
+	ch    chan struct{}
+}
+
+func (w *waiter) unset() {
+	if w.stop != nil {
+		w.stop()
+		w.stop = nil
+	}
+}
+
+func (w *waiter) due(now journal.Time) bool { return w.at != 0 && w.at <= now }
+
+func never() bool { return false }
+
+// resolve lets those branches go on whose condition holds. The lock is held, and the run is owned.
+func (x *exec) resolve() {
+	now := x.eng.now()
+	x.strike(now)
+	ready := make([]*waiter, 0, 4)
+	for w := range x.blocked {
+		if w.due(now) || w.ready() || (w.ctx != nil && w.ctx.Err() != nil) {
+			ready = append(ready, w)
+		}
+	}
+	slices.SortFunc(ready, func(a, b *waiter) int { // the order of events must not depend on a map's
+		return cmp.Or(cmp.Compare(a.line.path, b.line.path), cmp.Compare(a.wait, b.wait))
+	})
+	for _, w := range ready {
+		if w.fired = w.due(now); w.fired && w.wait != "" {
+			x.put(journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
+		}
+		if w.then != nil && w.ready() {
+			w.then()
+		}
+		x.free(w)
+	}
+}
+
+// stirs reports whether a branch could go on. The lock is held.
+func (x *exec) stirs() bool {
+	for w := range x.blocked {
+		if w.ready() || (w.ctx != nil && w.ctx.Err() != nil) {
+			return true
+		}
+	}
+	return false
+}
+
+// free lets a branch go on. The lock is held.
+func (x *exec) free(w *waiter) {
+	if _, waits := x.blocked[w]; !waits {
+		return
+	}
+	delete(x.blocked, w)
+	w.unset()
+	if w.line.counted {
+		x.active++
+	}
+	close(w.ch)
+}
+
+// block waits. If every branch waits, the run is given back.
+func (x *exec) block(w *waiter) {
+	w.ch = make(chan struct{})
+	x.mu.Lock()
+	if x.phase == phaseGone {
+		x.mu.Unlock()
+		runtime.Goexit()
+	}
+	x.blocked[w] = struct{}{}
+	if w.line.counted {
+		x.active--
+	}
+	if x.phase == phaseRunning {
+		x.resolve()
+	}
+	if _, waits := x.blocked[w]; waits && w.at != 0 {
+		w.stop = x.eng.timers.set(w.at, func() { go x.wake() })
+	}
+	idle := x.active == 0
+	x.mu.Unlock()
+	if idle {
+		x.park()
+	} else {
+		x.send()
+	}
+	select {
+	case <-w.ch:
+	case <-x.gone:
+		runtime.Goexit()
+	}
+}
+
+// blockFor waits for something inside the run, which a cancel does not interrupt. Then is done once, with the lock held. The error says
+// that the branch that waits has lost a race itself.
+func (x *exec) blockFor(l *line, ready func() bool, then func()) error {
+	x.mu.Lock()
+	if ready() {
+		if then != nil {
+			then()
+		}
+		x.mu.Unlock()
+		return nil
+	}
+	x.mu.Unlock()
+	x.block(&waiter{line: l, ready: ready, then: then})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if l.isClosed() {
+		return ErrLost
+	}
+	return nil
+}

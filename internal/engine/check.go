@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// PollSpec is a check that is repeated until it succeeds.
+type PollSpec struct {
+	Name  string
+	Key   string
+	Every time.Duration // between two looks; 0: only when somebody pushes
+	Until Until         // nil: for ever
+}
+
+// kindPoll is the kind of wait that a poll is.
+const kindPoll = "poll"
+
+// Check looks once: ready says whether the matter is settled.
+type Check func(ctx context.Context, info StepInfo) (out journal.Payload, ready bool, err error)
+
+// Poll repeats a check until it is ready or fails. Looks that find nothing leave no trace in the journal; the outcome is one event. Between two
+// looks the run waits like any other.
+func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	key, err := b.keyOf(s.Name, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	if m := b.recall(key, kindWait); m != nil && m.completed != 0 {
+		b.saw(m.at)
+		return m.result, errorOrNil(m.failed)
+	}
+	if err := b.stopped(); err != nil {
+		return nil, err
+	}
+	until := s.Until
+	if until == nil {
+		until = func(journal.Time) journal.Time { return 0 }
+	}
+	p := &poll{b: b, spec: s, key: key}
+	p.end = b.timer(key, kindPoll, until)
+	return p.run(check)
+}
+
+// poll is a check being repeated.
+type poll struct {
+	b    *Branch
+	spec PollSpec
+	key  string
+	end  journal.Time // when it is given up, 0: never
+}
+
+func (p *poll) run(check Check) (journal.Payload, error) {
+	x := p.b.x
+	for n := 1; ; n++ {
+		if err := p.b.stopped(); err != nil {
+			return nil, err
+		}
+		if p.end != 0 && p.end <= x.eng.now() {
+			return p.outcome(nil, journal.Errorf(CodeTimeout, "%q was not ready in time", p.key))
+		}
+		x.mu.Lock()
+		pushed := x.pushed
+		x.mu.Unlock()
+		x.barrier()
+		out, ready, err := p.look(check, n)
+		x.check()
+		if err != nil || ready {
+			return p.outcome(out, err)
+		}
+		w := &waiter{line: p.b.line, ctx: p.b.ctx, soft: true, ready: func() bool { return x.pushed != pushed }}
+		if p.spec.Every > 0 {
+			w.at = x.eng.now().Add(p.spec.Every)
+		}
+		if p.end != 0 && (w.at == 0 || p.end < w.at) {
+			w.at = p.end
+		}
+		x.block(w)
+	}
+}
+
+// look checks once; a panic becomes an error.
+func (p *poll) look(check Check, n int) (out journal.Payload, ready bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = panicError(v)
+		}
+	}()
+	return check(p.b.ctx, StepInfo{
+		Run: p.b.x.key.Run, Step: journal.DeriveID(p.b.x.key.Run, journal.PrefixStep, p.key), Key: p.key, Attempt: n,
+	})
+}
+
+// outcome records how a poll ended.
+func (p *poll) outcome(out journal.Payload, err error) (journal.Payload, error) {
+	now := p.b.x.eng.now()
+	d := &journal.WaitCompleted{ResumeAt: now, Result: out}
+	if err != nil {
+		if cause := p.b.stopped(); cause != nil {
+			return nil, cause
+		}
+		d.Error = asFailure(err)
+	}
+	p.b.saw(now)
+	p.b.add(journal.Event{Key: p.key, Data: d})
+	return out, errorOrNil(d.Error)
+}

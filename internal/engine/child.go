@@ -1,0 +1,222 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// ChildSpec is a child as the code asks for it.
+type ChildSpec struct {
+	Workflow   string
+	Key        string
+	Input      journal.Payload
+	Attributes map[string]string
+	Detached   bool // it goes on when its parent is cancelled
+}
+
+// Child is a run that this one has started.
+type Child struct {
+	id       journal.ID
+	key      string
+	name     string
+	detached bool
+	began    journal.Time
+}
+
+// ID returns the child's id.
+func (c *Child) ID() journal.ID { return c.id }
+
+// childWait is what is known about a child that somebody waits for.
+type childWait struct {
+	ended *journal.Run // with its output or error; nil while it goes on
+}
+
+// StartChild starts a child, once, however often the code is executed.
+func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	key, err := b.keyOf(s.Workflow, s.Key)
+	if err != nil {
+		return nil, err
+	}
+	c := &Child{key: key, name: s.Workflow, detached: s.Detached, began: b.x.eng.now()}
+	if m := b.recallChild(key); m != nil {
+		c.id = m.child
+		return c, nil
+	}
+	if err := b.stopped(); err != nil {
+		return nil, err
+	}
+	b.x.barrier()
+	// The start key makes sure that a child whose start was not written down in its parent is not started again.
+	c.id, err = b.x.startChild(StartRequest{
+		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1},
+		StartKey: journal.PrefixStep.Format(journal.DeriveID(b.x.key.Run, journal.PrefixStep, key)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.add(journal.Event{Key: key, Data: &journal.StepCreated{Name: s.Workflow, Child: c.id, Detached: s.Detached}})
+	return c, nil
+}
+
+// recallChild returns what the journal says about a child. One whose result was kept by a fork has no id.
+func (b *Branch) recallChild(key string) *memo {
+	b.x.mu.Lock()
+	m := b.x.memos.byKey[key]
+	if m != nil && m.kind == kindStep && m.done && m.copied {
+		m.kind = kindChild
+	}
+	b.x.mu.Unlock()
+	return b.recall(key, kindChild)
+}
+
+// startChild starts a run for this one. While the database cannot be reached it is tried again.
+func (x *exec) startChild(r StartRequest) (journal.ID, error) {
+	for {
+		id, err := x.eng.startIn(x.eng.hard, x.key.Namespace, r)
+		if err == nil || !temporary(journal.CodeOf(err)) || !x.eng.pause() {
+			x.check()
+			return id, err
+		}
+	}
+}
+
+// AwaitChild waits until a child has ended, and returns its output. If the run is cancelled, so is the child, and its end is still
+// waited for, because it may have to clean up; a detached one is left alone.
+func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
+	if err := b.enter(); err != nil {
+		return nil, err
+	}
+	defer b.leave()
+	x := b.x
+	if m := b.recallChild(c.key); m != nil && m.done {
+		b.saw(m.at)
+		return m.result, errorOrNil(m.failed)
+	}
+	w := &childWait{}
+	x.mu.Lock()
+	if x.children == nil {
+		x.children = map[journal.ID]*childWait{}
+	}
+	x.children[c.id] = w
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		delete(x.children, c.id)
+		x.mu.Unlock()
+	}()
+	x.lookAtChildren()
+	ended := func() bool { return w.ended != nil }
+	x.mu.Lock()
+	over := ended()
+	x.mu.Unlock()
+	if !over {
+		x.block(&waiter{line: b.line, ctx: b.ctx, ready: ended})
+	}
+	if err := b.stopped(); err != nil && w.ended == nil {
+		if c.detached || errors.Is(err, ErrLost) {
+			return nil, err
+		}
+		x.eng.cancelChild(x, c.id, err)
+		x.block(&waiter{line: b.line, ready: ended})
+		if w.ended == nil {
+			return nil, err // it lost a race meanwhile
+		}
+	}
+	return b.childEnded(c, w.ended)
+}
+
+// childEnded records the end of a child in its parent, which then depends on it no more.
+func (b *Branch) childEnded(c *Child, run *journal.Run) (journal.Payload, error) {
+	took := int64(max(run.CompletedAt-c.began, 0))
+	b.saw(c.began + journal.Time(took))
+	failure := FailureOf(run)
+	if failure == nil {
+		b.add(journal.Event{Key: c.key, Data: &journal.StepCompleted{Name: c.name, Attempt: 1, StartedAt: c.began, Took: took, Result: run.Output}})
+		return run.Output, nil
+	}
+	b.add(journal.Event{Key: c.key, Data: &journal.StepFailed{Name: c.name, Attempt: 1, StartedAt: c.began, Took: took, Error: failure}})
+	return nil, failure
+}
+
+// FailureOf returns why a run that has ended did not succeed, nil if it did.
+func FailureOf(run *journal.Run) *journal.Error {
+	switch {
+	case run.Error != nil && run.Error.Error != nil:
+		return run.Error.Error
+	case run.Status == journal.StatusCancelled:
+		return ErrCancelled
+	case run.Status == journal.StatusFailed:
+		return &journal.Error{Code: journal.CodeInternal, Message: "the run failed"}
+	default:
+		return nil
+	}
+}
+
+// lookAtChildren asks the database for children that may have ended without this process having noticed.
+func (x *exec) lookAtChildren() {
+	x.mu.Lock()
+	ids := make([]journal.ID, 0, len(x.children))
+	for id, w := range x.children {
+		if w.ended == nil {
+			ids = append(ids, id)
+		}
+	}
+	x.mu.Unlock()
+	for _, id := range ids {
+		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
+		if err == nil && run.Status.Terminal() {
+			x.noteChild(run)
+		}
+	}
+}
+
+// noteChild takes note of a child that has ended.
+func (x *exec) noteChild(run *journal.Run) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if w := x.children[run.ID]; w != nil && w.ended == nil {
+		w.ended = run
+		if x.phase == phaseRunning {
+			x.resolve()
+		} else {
+			x.poked = true
+		}
+	}
+}
+
+// cancelChild passes a cancel on.
+func (e *Engine) cancelChild(x *exec, id journal.ID, cause error) {
+	for {
+		err := e.Cancel(e.hard, id, "the parent was asked to stop: "+cause.Error(), journal.PrefixRun.Format(x.key.Run))
+		if err == nil || !temporary(journal.CodeOf(err)) || !e.pause() {
+			return
+		}
+	}
+}
+
+// terminateChildren ends the children of a run that was terminated, and theirs.
+func (e *Engine) terminateChildren(ctx context.Context, run journal.ID, reason, actor string) error {
+	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range j.Events {
+		d, ok := j.Events[i].Data.(*journal.StepCreated)
+		if !ok || d.Child.IsZero() || d.Detached {
+			continue
+		}
+		err := e.Terminate(ctx, d.Child, reason, actor)
+		if code := journal.CodeOf(err); code != journal.CodeRunEnded && code != journal.CodeRunNotFound {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// WaitingFor is one thing that a run waits for, or does.
+type WaitingFor struct {
+	Kind     string       // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step"
+	Key      string       // the memo key
+	Until    journal.Time // zero: not by time
+	Token    string       // of a hook
+	Child    journal.ID
+	Error    *journal.Error // of the last attempt, for a retry
+	Progress *Progress      // of a step that is under way in this process
+}
+
+// The kinds of things that a run can wait for beyond those of its timers.
+const (
+	kindOfHook  = "hook"
+	kindOfChild = "child"
+	kindOfRetry = "retry"
+	kindOfStep  = "step"
+	timeoutOf   = "timeout of "
+)
+
+// Waits returns what a run waits for, and which long steps are under way. It is read from the journal, and from memory where this process executes the run.
+func (e *Engine) Waits(ctx context.Context, run journal.ID) ([]WaitingFor, error) {
+	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	if err != nil {
+		return nil, err
+	}
+	if j.Run.Status.Terminal() {
+		return nil, nil
+	}
+	m := newMemos()
+	for i := range j.Events {
+		if j.Events[i].Data != nil {
+			m.fold(run, &j.Events[i])
+		}
+	}
+	now := e.now()
+	var out []WaitingFor
+	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
+		if w, waits := m.byKey[key].waitsFor(key, now); waits && !m.isClosed(key) {
+			out = append(out, w)
+		}
+	}
+	return e.withProgress(run, out), nil
+}
+
+// isClosed reports whether a key belongs to a branch that lost a race.
+func (m *memos) isClosed(key string) bool {
+	for path := range m.closed {
+		if strings.HasPrefix(key, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsFor says what a memo that is not over stands for.
+func (m *memo) waitsFor(key string, now journal.Time) (WaitingFor, bool) {
+	w := WaitingFor{Key: key}
+	switch m.kind {
+	case kindWait:
+		w.Kind, w.Until = m.name, m.resumeAt
+		if strings.HasPrefix(m.name, timeoutOf) {
+			w.Kind = "timeout"
+		}
+		return w, m.completed == 0
+	case kindHook:
+		w.Kind, w.Token = kindOfHook, m.token
+		return w, !m.conflict && !m.disposed
+	case kindChild:
+		w.Kind, w.Child = kindOfChild, m.child
+		return w, !m.done
+	case kindStep:
+		w.Kind = kindOfStep
+		if m.retryAfter > now || m.lastError != nil && m.starts == 0 {
+			w.Kind, w.Until, w.Error = kindOfRetry, m.retryAfter, m.lastError
+		}
+		return w, !m.done
+	default:
+		return w, false
+	}
+}
+
+// withProgress adds the steps that this process does now, with how far they have come.
+func (e *Engine) withProgress(run journal.ID, waits []WaitingFor) []WaitingFor {
+	x := e.exec(run)
+	if x == nil {
+		return waits
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(x.progress)) {
+		p := x.progress[key]
+		i := slices.IndexFunc(waits, func(w WaitingFor) bool { return w.Key == key })
+		if i < 0 {
+			i = len(waits)
+			waits = append(waits, WaitingFor{Kind: kindOfStep, Key: key})
+		}
+		waits[i].Progress = &p
+	}
+	return waits
+}
+
+// Runs lists runs.
+func (e *Engine) Runs(ctx context.Context, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
+	return e.store.Runs(ctx, e.cfg.Namespace, f, p)
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/commit"
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// incarnation is one life of this process as an owner of runs. A process that was declared dead goes on with a new one.
+type incarnation struct {
+	id        journal.ID
+	committer *commit.Committer
+	confirmed atomic.Int64 // when its last beat that arrived was sent, by Engine.clock
+}
+
+func (e *Engine) newIncarnation(ctx context.Context) (*incarnation, error) {
+	id, err := e.mint()
+	if err != nil {
+		return nil, err
+	}
+	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log})
+	if err != nil {
+		return nil, err
+	}
+	me := &incarnation{id: id, committer: c}
+	me.confirmed.Store(int64(e.clock()))
+	return me, nil
+}
+
+// clock is this process's own time, for leases. It is compared with nobody else's.
+func (e *Engine) clock() time.Duration { return time.Since(e.born) }
+
+func (e *Engine) self() *incarnation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.me
+}
+
+// heart beats while this process has runs that do something, so that peers know it is alive. A process without does nothing.
+func (e *Engine) heart() {
+	tick := time.NewTicker(e.cfg.Lease / 6)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-e.life.Done():
+			return
+		case <-tick.C:
+		}
+		me := e.self()
+		if !e.busy() {
+			me.confirmed.Store(int64(e.clock()))
+			continue
+		}
+		if n%2 == 0 {
+			e.beat(me)
+		}
+		if !e.alive(me) && e.life.Err() == nil {
+			e.log.WarnContext(e.life, "no heartbeat was confirmed for two thirds of the lease")
+			e.reborn(me)
+		}
+	}
+}
+
+// beat moves the heart. It does not wait longer than there is time.
+func (e *Engine) beat(me *incarnation) {
+	began := e.clock()
+	ctx, cancel := context.WithTimeout(e.life, e.cfg.Lease/6)
+	defer cancel()
+	err := e.store.Beat(ctx, me.id)
+	switch {
+	case err == nil:
+		me.confirmed.Store(int64(began))
+	case e.life.Err() == nil:
+		e.log.WarnContext(e.life, "the heartbeat failed", slog.Any("error", err))
+	}
+}
+
+func (e *Engine) busy() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.active > 0
+}
+
+// alive reports whether a beat was confirmed within two thirds of the lease. If not, peers may be about to take this process for dead: it
+// begins no step and ends those that run.
+func (e *Engine) alive(me *incarnation) bool {
+	return e.clock()-time.Duration(me.confirmed.Load()) < e.cfg.Lease*2/3
+}
+
+// reborn ends an incarnation that was declared dead, or may be about to: what it executes ends without a trace, and this process goes on as a
+// new one. It does not wait for that.
+func (e *Engine) reborn(me *incarnation) {
+	e.mu.Lock()
+	if e.me != me || e.stopped || e.reviving {
+		e.mu.Unlock()
+		return
+	}
+	e.reviving = true
+	e.mu.Unlock()
+	e.work.Go(func() { e.revive(me) })
+}
+
+// revive replaces an incarnation. It goes on until the database can be reached.
+func (e *Engine) revive(me *incarnation) {
+	e.log.WarnContext(e.life, "this process goes on as a new incarnation", slog.String("old", journal.PrefixIncarnation.Format(me.id)))
+	for _, x := range e.all() {
+		x.leave(ErrStopped)
+	}
+	_ = me.committer.Abort()
+	for e.life.Err() == nil {
+		// What it owned must be free before this process can go on with it.
+		err := e.store.Fence(e.life, me.id)
+		if err == nil {
+			var next *incarnation
+			if next, err = e.newIncarnation(e.life); err == nil {
+				e.begin(next)
+				return
+			}
+		}
+		e.log.WarnContext(e.life, "no new incarnation yet", slog.Any("error", err))
+		if !e.pause() {
+			return
+		}
+	}
+}
+
+// begin makes an incarnation the present one.
+func (e *Engine) begin(next *incarnation) {
+	e.mu.Lock()
+	e.me, e.reviving = next, false
+	revived := e.revived
+	e.revived = make(chan struct{})
+	e.mu.Unlock()
+	close(revived)
+	e.lookNow()
+}
+
+// awaitLife waits until another incarnation than me is there.
+func (e *Engine) awaitLife(ctx context.Context, me *incarnation) error {
+	e.reborn(me)
+	for {
+		e.mu.Lock()
+		current, revived := e.me, e.revived
+		e.mu.Unlock()
+		if current != me {
+			return nil
+		}
+		select {
+		case <-revived:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-e.life.Done():
+			return journal.Errorf(journal.CodeClosed, "the engine was stopped")
+		}
+	}
+}
+
+// do writes a command that does not depend on who writes it.
+func (e *Engine) do(ctx context.Context, cmd *journal.Command) (*journal.Result, error) {
+	for {
+		me := e.self()
+		res, err := me.committer.Do(ctx, cmd)
+		if !e.died(me, err) {
+			return res, err
+		}
+		if err := e.awaitLife(ctx, me); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// died reports whether a command failed because its incarnation is over. It was not written, and another one can be asked.
+func (e *Engine) died(me *incarnation, err error) bool {
+	switch journal.CodeOf(err) {
+	case journal.CodeFenced:
+		return true
+	case journal.CodeClosed:
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.reviving || e.me != me
+	default:
+		return false
+	}
+}

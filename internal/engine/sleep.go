@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// Until computes a time from the present.
+type Until func(now journal.Time) journal.Time
+
+// Sleep waits until a time, also across restarts.
+func (b *Branch) Sleep(name string, until Until) error {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	key, err := b.keyOf(name, "")
+	if err != nil {
+		return err
+	}
+	if m := b.recall(key, kindWait); m != nil && m.completed != 0 {
+		b.saw(m.resumeAt)
+		return nil
+	}
+	if err := b.stopped(); err != nil {
+		return err
+	}
+	at := b.timer(key, name, until)
+	w := &waiter{line: b.line, ctx: b.ctx, at: at, wait: key, ready: never}
+	b.x.block(w)
+	if !w.fired {
+		return b.stopped()
+	}
+	b.saw(at)
+	return nil
+}
+
+// timer returns when a timer is due. It is created if it does not exist.
+func (b *Branch) timer(key, name string, until Until) journal.Time {
+	if m := b.recall(key, kindWait); m != nil {
+		return m.resumeAt
+	}
+	at := until(b.x.eng.now())
+	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: name}})
+	return at
+}
+
+// closeTimer ends a timer that is not needed any more, so that it does not wake the run. The lock is held.
+func (x *exec) closeTimer(l *line, key string) {
+	if m := x.memos.byKey[key]; (m == nil || m.completed == 0) && !l.isClosed() {
+		x.put(journal.Event{Key: key, Data: &journal.WaitCompleted{}})
+	}
+}
+
+// deadline ends a context at a time, also across restarts.
+type deadline struct {
+	key   string
+	outer *deadline
+}
+
+// clock is a timer that ends a context while its branch does something else.
+type clock struct {
+	line   *line
+	key    string
+	at     journal.Time
+	cancel context.CancelCauseFunc
+	stop   func()
+}
+
+func (c *clock) unset() { c.stop() }
+
+// Deadline returns the branch with a context that ends at a time. What was begun before then fails with a timeout, also when the
+// code is executed again later. The returned function ends it sooner, and must be called on the same branch.
+func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
+	if err := b.enter(); err != nil {
+		return nil, nil, err
+	}
+	defer b.leave()
+	key, err := b.keyOf(name, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancelCause(b.ctx)
+	limited := &Branch{line: b.line, ctx: ctx, sheltered: b.sheltered, deadline: &deadline{key, b.deadline}}
+	m := b.recall(key, kindWait)
+	if m != nil && m.completed != 0 {
+		if m.fired {
+			cancel(timedOut(key))
+		}
+		return limited, func() { cancel(context.Canceled) }, nil
+	}
+	x := b.x
+	c := &clock{line: b.line, key: key, at: b.timer(key, name, until), cancel: cancel}
+	c.stop = x.eng.timers.set(c.at, func() { go x.wake() })
+	x.mu.Lock()
+	if x.clocks == nil {
+		x.clocks = map[*clock]struct{}{}
+	}
+	x.clocks[c] = struct{}{}
+	x.mu.Unlock()
+	return limited, func() { c.end(x) }, nil
+}
+
+func timedOut(key string) error {
+	return journal.Errorf(CodeTimeout, "the deadline %q is over", key)
+}
+
+// end ends a clock whose deadline was not reached.
+func (c *clock) end(x *exec) {
+	x.mu.Lock()
+	_, runs := x.clocks[c]
+	if runs {
+		delete(x.clocks, c)
+		c.unset()
+		x.closeTimer(c.line, c.key)
+	}
+	x.mu.Unlock()
+	c.cancel(context.Canceled)
+}
+
+// strike ends the contexts whose deadlines are over. The lock is held, and the run is owned.
+func (x *exec) strike(now journal.Time) {
+	if len(x.clocks) == 0 {
+		return
+	}
+	for _, c := range slices.SortedFunc(maps.Keys(x.clocks), func(a, b *clock) int { return cmp.Compare(a.key, b.key) }) {
+		if c.at > now {
+			continue
+		}
+		delete(x.clocks, c)
+		c.unset()
+		if !c.line.isClosed() {
+			x.put(journal.Event{Key: c.key, Data: &journal.WaitCompleted{ResumeAt: c.at}})
+		}
+		c.cancel(timedOut(c.key))
+	}
+}

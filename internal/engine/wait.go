@@ -1,0 +1,135 @@
+package engine
+
+import (
+	"container/list"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// announce gives the result of a run that ended here to those who wait for it, so that they need not read it.
+func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) {
+	ended := *run
+	store.RunOutcome(&ended, end)
+	e.mu.Lock()
+	waiting := e.results[key]
+	delete(e.results, key)
+	e.recent.put(key, &ended)
+	parent := e.execs[store.RunKey{Namespace: key.Namespace, Run: run.Parent}]
+	e.mu.Unlock()
+	for _, ch := range waiting {
+		own := ended
+		ch <- &own
+	}
+	if parent != nil {
+		own := ended
+		parent.noteChild(&own)
+		parent.wake()
+	}
+}
+
+// Wait waits until a run has ended, and returns it with its output or error. A run that ends in this process is told at once; for
+// others the database is asked from time to time.
+func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
+	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		ended, over := e.over(key)
+		if ended != nil {
+			return ended, nil
+		}
+		if over == nil || pause > 10*time.Millisecond { // another process may have ended the run
+			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
+			if err != nil || run.Status.Terminal() {
+				e.notOver(key, over)
+				return run, err
+			}
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case ended = <-over: // nil if the execution here is over for another reason
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+		e.notOver(key, over)
+		if ended != nil {
+			return ended, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// over returns a run that ended here lately, or a channel that gets it when it ends in this process, and is closed when its execution here is
+// over. Both are nil if the run is not executed here.
+func (e *Engine) over(key store.RunKey) (*journal.Run, chan *journal.Run) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if run := e.recent.get(key); run != nil {
+		return run, nil
+	}
+	if e.execs[key] == nil {
+		return nil, nil
+	}
+	ch := make(chan *journal.Run, 1)
+	e.results[key] = append(e.results[key], ch)
+	return nil, ch
+}
+
+// notOver takes back what over has arranged.
+func (e *Engine) notOver(key store.RunKey, ch chan *journal.Run) {
+	if ch == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	waiting := slices.DeleteFunc(e.results[key], func(c chan *journal.Run) bool { return c == ch })
+	if len(waiting) == 0 {
+		delete(e.results, key)
+	} else {
+		e.results[key] = waiting
+	}
+}
+
+// The most that is remembered of runs that ended here.
+const (
+	maxRecent      = 10_000
+	maxRecentBytes = 4096 // of one output
+)
+
+// recent remembers the results of runs that ended here lately: who starts many and then asks for their results need not read them all. The end of a run
+// is final, so what is remembered stays true.
+type recent struct {
+	order list.List // of store.RunKey, the oldest first
+	runs  map[store.RunKey]*journal.Run
+}
+
+func newRecent() *recent { return &recent{runs: map[store.RunKey]*journal.Run{}} }
+
+func (r *recent) put(key store.RunKey, run *journal.Run) {
+	if len(run.Output) > maxRecentBytes || r.runs[key] != nil {
+		return
+	}
+	r.runs[key] = run
+	r.order.PushBack(key)
+	if r.order.Len() > maxRecent {
+		if oldest, ok := r.order.Remove(r.order.Front()).(store.RunKey); ok {
+			delete(r.runs, oldest)
+		}
+	}
+}
+
+// get returns a copy: what is returned may be changed by its owner.
+func (r *recent) get(key store.RunKey) *journal.Run {
+	run := r.runs[key]
+	if run == nil {
+		return nil
+	}
+	own := *run
+	own.Output = slices.Clone(run.Output)
+	return &own
+}
