@@ -47,6 +47,7 @@ type Engine struct {
 	names     []string // of the workflows
 	timers    *timers
 	log       *slog.Logger
+	testing   *Testing
 
 	life context.Context // ends when the engine stops: code sees that its context is over
 	hard context.Context // ends when nothing more can be written
@@ -80,7 +81,7 @@ type Engine struct {
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, results: map[store.RunKey][]chan *journal.Run{},
-		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, drained: make(chan struct{}),
+		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}),
 	}
 	e.defaults()
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
@@ -108,6 +109,9 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.work.Go(e.poll)
 	e.work.Go(e.heart)
 	e.work.Go(e.watch)
+	if e.testing.Started != nil {
+		e.testing.Started(e)
+	}
 	return e, nil
 }
 

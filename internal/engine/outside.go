@@ -77,7 +77,7 @@ func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplie
 			delete(e.replies, key)
 		}
 	}()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
 		d, err := e.findReply(ctx, r)
 		if err != nil || d != nil {
 			return d, err

@@ -62,7 +62,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &step{b: b, spec: s, body: body, key: key}
+	st := &step{b: b, spec: s, body: b.x.eng.testing.body(s, body), key: key}
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
 			b.compareInput(key, s, m)

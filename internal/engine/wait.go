@@ -35,12 +35,12 @@ func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) 
 // others the database is asked from time to time.
 func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
 	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ended, over := e.over(key)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
+		ended, over, here := e.over(key)
 		if ended != nil {
 			return ended, nil
 		}
-		if over == nil || pause > 10*time.Millisecond { // another process may have ended the run
+		if !here || pause > 10*time.Millisecond { // another process may have ended the run
 			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
 			if err != nil || run.Status.Terminal() {
 				e.notOver(key, over)
@@ -65,26 +65,20 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 }
 
 // over returns a run that ended here lately, or a channel that gets it when it ends in this process, and is closed when its execution here is
-// over. Both are nil if the run is not executed here.
-func (e *Engine) over(key store.RunKey) (*journal.Run, chan *journal.Run) {
+// over for another reason; and whether it is executed here.
+func (e *Engine) over(key store.RunKey) (run *journal.Run, over chan *journal.Run, here bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if run := e.recent.get(key); run != nil {
-		return run, nil
+		return run, nil, true
 	}
-	if e.execs[key] == nil {
-		return nil, nil
-	}
-	ch := make(chan *journal.Run, 1)
-	e.results[key] = append(e.results[key], ch)
-	return nil, ch
+	over = make(chan *journal.Run, 1)
+	e.results[key] = append(e.results[key], over)
+	return nil, over, e.execs[key] != nil
 }
 
 // notOver takes back what over has arranged.
 func (e *Engine) notOver(key store.RunKey, ch chan *journal.Run) {
-	if ch == nil {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	waiting := slices.DeleteFunc(e.results[key], func(c chan *journal.Run) bool { return c == ch })

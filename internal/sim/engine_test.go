@@ -2,16 +2,17 @@ package sim_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
@@ -31,8 +32,9 @@ func TestEngineSeeds(t *testing.T) {
 	}
 	for seed := range uint64(seeds) {
 		dir := t.TempDir()
-		synctest.Test(t, func(t *testing.T) {
-			w := &engineWorld{t: t, seed: seed + 1, path: dir + "/sim.db", tokens: map[string]bool{}}
+		bubble.Run(t, func(t *testing.T) {
+			t.Helper()
+			w := &engineWorld{t: t, seed: seed + 1, path: dir + "/sim.db", tokens: map[string]bool{}, began: time.Now()}
 			w.run()
 		})
 	}
@@ -40,9 +42,10 @@ func TestEngineSeeds(t *testing.T) {
 
 // engineWorld is a database on which engines come and go.
 type engineWorld struct {
-	t    *testing.T
-	seed uint64
-	path string
+	t     *testing.T
+	seed  uint64
+	path  string
+	began time.Time
 
 	mu     sync.Mutex
 	tokens map[string]bool // hooks that somebody should send to
@@ -131,7 +134,8 @@ func (w *engineWorld) life(n int, st store.Store) *engine.Engine {
 	}
 	e, err := engine.New(w.t.Context(), faultstore.Wrap(st, func(journal.ID) faultstore.Plan { return plan }), engine.Config{
 		Lease: 2 * time.Second, Poll: 200 * time.Millisecond, Entropy: sim.NewActor(w.seed, fmt.Sprintf("ids of %d", n)),
-	}, &engine.Workflow{Name: "random", Run: w.workflow})
+		MaxWaiting: []int{0, -1, 2}[faults.Pick(3)],
+	}, &engine.Workflow{Name: "random", Run: w.workflow}, &engine.Workflow{Name: "child", Run: w.child})
 	require.NoError(w.t, err)
 	return e
 }
@@ -169,7 +173,33 @@ func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, er
 	a := sim.NewActor(w.seed, "workflow "+name)
 	out := name + ":"
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(5) {
+		switch a.Pick(9) {
+		case 5:
+			if depth < 2 {
+				p, err := w.childOf(b, fmt.Sprintf("%s.%d", name, i), depth)
+				if err != nil {
+					return "", err
+				}
+				out += p
+			}
+		case 6:
+			s, err := w.race(b, i)
+			if err != nil {
+				return "", err
+			}
+			out += s
+		case 7:
+			s, err := w.poll(b, i)
+			if err != nil {
+				return "", err
+			}
+			out += s
+		case 8:
+			s, err := w.deadline(b)
+			if err != nil {
+				return "", err
+			}
+			out += s
 		case 0:
 			d := time.Duration(1+a.Pick(2000)) * time.Millisecond
 			if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) }); err != nil {
@@ -219,6 +249,73 @@ func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, er
 	return out, nil
 }
 
+// child is a workflow that others start: its input is the name of its part and how deep that is.
+func (w *engineWorld) child(b *engine.Branch, in journal.Payload) (journal.Payload, error) {
+	depth := int(in[0] - '0')
+	out, err := w.part(b, string(in[1:]), depth)
+	return journal.Payload(out), err
+}
+
+func (w *engineWorld) childOf(b *engine.Branch, name string, depth int) (string, error) {
+	c, err := b.StartChild(engine.ChildSpec{Workflow: "child", Input: journal.Payload(fmt.Sprint(depth+1) + name)})
+	if err != nil {
+		return "", err
+	}
+	out, err := b.AwaitChild(c)
+	return "{" + string(out) + "}", err
+}
+
+// race has three branches: one that sleeps too long, and two that return the same.
+func (w *engineWorld) race(b *engine.Branch, i int) (string, error) {
+	var futures []*engine.Future
+	for k := range 3 {
+		f, err := b.Go("racer", "", func(b *engine.Branch) (journal.Payload, error) {
+			d := []time.Duration{time.Hour, 30 * time.Millisecond, 50 * time.Millisecond}[k]
+			if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) }); err != nil {
+				return nil, err
+			}
+			return b.Step(engine.StepSpec{Name: "won"}, func(context.Context, engine.StepInfo) (journal.Payload, error) {
+				return journal.Payload(fmt.Sprintf("(race %d)", i)), nil
+			})
+		})
+		if err != nil {
+			return "", err
+		}
+		futures = append(futures, f)
+	}
+	ended, err := b.Choose(engine.Choice{Name: "race", Close: true, Enough: func(ended []*engine.Future) bool { return len(ended) > 0 }}, futures)
+	if err != nil {
+		return "", err
+	}
+	if _, err := b.Wait(futures[0]); !errors.Is(err, engine.ErrLost) {
+		return "", fmt.Errorf("who sleeps an hour has not lost: %w", err)
+	}
+	out, err := ended[0].Result()
+	return string(out), err
+}
+
+// poll is ready some time after the world began.
+func (w *engineWorld) poll(b *engine.Branch, i int) (string, error) {
+	out, err := b.Poll(engine.PollSpec{Name: "poll", Every: 100 * time.Millisecond}, func(context.Context, engine.StepInfo) (journal.Payload, bool, error) {
+		return journal.Payload(fmt.Sprintf("(poll %d)", i)), time.Since(w.began) > time.Duration(i)*500*time.Millisecond, nil
+	})
+	return string(out), err
+}
+
+// deadline ends a sleep that would last too long.
+func (w *engineWorld) deadline(b *engine.Branch) (string, error) {
+	limited, done, err := b.Deadline("limit", func(now journal.Time) journal.Time { return now.Add(40 * time.Millisecond) })
+	if err != nil {
+		return "", err
+	}
+	defer done()
+	err = limited.Sleep("too long", func(now journal.Time) journal.Time { return now.Add(time.Hour) })
+	if journal.CodeOf(err) != engine.CodeTimeout {
+		return "", fmt.Errorf("no timeout: %w", err)
+	}
+	return "(deadline)", nil
+}
+
 // branches runs parts beside each other, and joins what they return in order.
 func (w *engineWorld) branches(b *engine.Branch, name string, i, depth int) (string, error) {
 	var futures []*engine.Future
@@ -250,7 +347,17 @@ func (w *engineWorld) referencePart(name string, depth int) string {
 	a := sim.NewActor(w.seed, "workflow "+name)
 	out := name + ":"
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(5) {
+		switch a.Pick(9) {
+		case 5:
+			if depth < 2 {
+				out += "{" + w.referencePart(fmt.Sprintf("%s.%d", name, i), depth+1) + "}"
+			}
+		case 6:
+			out += fmt.Sprintf("(race %d)", i)
+		case 7:
+			out += fmt.Sprintf("(poll %d)", i)
+		case 8:
+			out += "(deadline)"
 		case 0:
 			a.Pick(2000)
 			out += "z"

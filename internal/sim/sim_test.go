@@ -5,11 +5,11 @@ import (
 	"os"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/sim"
 )
 
@@ -17,7 +17,7 @@ import (
 func simulate(t *testing.T, seed uint64, opts sim.Options) (trace []byte, err error) {
 	t.Helper()
 	dir := t.TempDir()
-	synctest.Test(t, func(*testing.T) { trace, err = sim.Run(seed, dir, opts) })
+	bubble.Run(t, func(*testing.T) { trace, err = sim.Run(seed, dir, opts) })
 	return trace, err
 }
 

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// Testing lets a test look into an engine. Package cairntest is built on it.
+type Testing struct {
+	// Stub returns what is done instead of a step's body, nil: the body.
+	Stub func(step string) func(ctx context.Context, input journal.Payload) (journal.Payload, error)
+	// BodyEnded is called when a step's body has returned, and its outcome is not recorded yet.
+	BodyEnded func(context.Context, StepInfo)
+	// Started is called with each engine.
+	Started func(*Engine)
+}
+
+type testingKey struct{}
+
+// WithTesting returns a context for [New] whose engine can be looked into.
+func WithTesting(ctx context.Context, t *Testing) context.Context {
+	return context.WithValue(ctx, testingKey{}, t)
+}
+
+func testingOf(ctx context.Context) *Testing {
+	t, _ := ctx.Value(testingKey{}).(*Testing)
+	if t == nil {
+		t = &Testing{}
+	}
+	return t
+}
+
+// body returns what is done for a step.
+func (t *Testing) body(s StepSpec, body StepBody) StepBody {
+	if t.Stub != nil {
+		if stub := t.Stub(s.Name); stub != nil {
+			body = func(ctx context.Context, _ StepInfo) (journal.Payload, error) { return stub(ctx, s.Input) }
+		}
+	}
+	if t.BodyEnded == nil {
+		return body
+	}
+	return func(ctx context.Context, info StepInfo) (journal.Payload, error) {
+		out, err := body(ctx, info)
+		t.BodyEnded(ctx, info)
+		return out, err
+	}
+}
+
+// Kill ends the engine as kill -9 would: nothing more is written, nothing is given back. It returns the incarnation that died.
+func (e *Engine) Kill() journal.ID {
+	e.mu.Lock()
+	e.stopped = true
+	e.mu.Unlock()
+	e.kill()
+	e.timers.stop()
+	for _, x := range e.all() {
+		x.leave(ErrStopped)
+	}
+	e.work.Wait()
+	me := e.self()
+	_ = me.committer.Abort()
+	return me.id
+}
