@@ -63,6 +63,8 @@ type Config struct {
 	Poll time.Duration
 	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
 	Lease time.Duration
+	// Strict parks a run when a finished step is asked for with another input than recorded, also where its name is used once. Without it, that is logged.
+	Strict bool
 	// Logger gets what the engine has to say. Defaults to nothing.
 	Logger *slog.Logger
 }
@@ -83,7 +85,8 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 		defs[i] = d
 	}
 	inner, err := engine.New(ctx, st, engine.Config{
-		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Logger: cfg.Logger,
+		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
+		Logger: cfg.Logger,
 	}, defs...)
 	if err != nil {
 		return nil, err

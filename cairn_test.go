@@ -146,23 +146,3 @@ func TestCancel(t *testing.T) {
 		require.ErrorIs(t, err, cairn.ErrCancelled)
 	})
 }
-
-func TestMisuse(t *testing.T) {
-	t.Parallel()
-	st, err := sqlite.Memory(t.Context(), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = st.Close() })
-	w := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { return 0, nil })
-	_, err = cairn.New(t.Context(), st, w, w)
-	require.ErrorIs(t, err, cairn.NewError("duplicate_name", ""))
-	_, err = cairn.New(t.Context(), st, cairn.Declare[int, int]("later"))
-	require.ErrorContains(t, err, "Bind")
-	e, err := cairn.New(t.Context(), st, w)
-	require.NoError(t, err)
-	bad := cairn.NewWorkflow("w", func(cairn.Context, chan int) (int, error) { return 0, nil })
-	_, err = bad.Start(t.Context(), e, make(chan int))
-	require.ErrorContains(t, err, "chan int")
-	require.NoError(t, e.Stop(t.Context()))
-	_, err = w.Start(t.Context(), e, 1)
-	require.Error(t, err, "the engine has stopped")
-}

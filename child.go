@@ -14,6 +14,9 @@ type ChildOption func(*engine.ChildSpec)
 // Detached lets the child go on when its parent is cancelled or terminated.
 func Detached() ChildOption { return func(s *engine.ChildSpec) { s.Detached = true } }
 
+// ChildElsewhere starts a child whose workflow this process does not have.
+func ChildElsewhere() ChildOption { return func(s *engine.ChildSpec) { s.Elsewhere = true } }
+
 // ChildKey identifies the child by a key of its own, and not by being the n-th use of its workflow.
 func ChildKey(key string) ChildOption { return func(s *engine.ChildSpec) { s.Key = key } }
 

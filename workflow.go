@@ -58,8 +58,10 @@ func Attributes(a map[string]string) StartOption {
 	return func(r *engine.StartRequest) { r.Attributes = a }
 }
 
-// Start starts a run. When it returns, the run is durable. A process that does not have the workflow can start it, too: one that has
-// it executes it.
+// Elsewhere starts a run of a workflow that this process does not have: another one that works on the same database executes it.
+func Elsewhere() StartOption { return func(r *engine.StartRequest) { r.Elsewhere = true } }
+
+// Start starts a run. When it returns, the run is durable.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ...StartOption) (*Run[Out], error) {
 	if err := notInWorkflow(ctx, "Start"); err != nil {
 		return nil, err

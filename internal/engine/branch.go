@@ -73,7 +73,7 @@ func (b *Branch) enter() error {
 	}
 	b.x.check()
 	if !b.busy.CompareAndSwap(false, true) {
-		return journal.Errorf(CodeConcurrentContext, "two durable calls at the same time on one branch: start a branch of its own for each goroutine")
+		return journal.Errorf(CodeConcurrentContext, "two durable calls at the same time on one Context: start a branch for each goroutine, and use only the step's own context inside a step")
 	}
 	return nil
 }

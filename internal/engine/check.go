@@ -71,6 +71,9 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 		x.barrier()
 		out, ready, err := p.look(check, n)
 		x.check()
+		if err == nil {
+			err = journal.CheckPayload("the result of poll "+p.key, out)
+		}
 		if err != nil || ready {
 			return p.outcome(out, err)
 		}

@@ -15,6 +15,7 @@ type ChildSpec struct {
 	Input      journal.Payload
 	Attributes map[string]string
 	Detached   bool // it goes on when its parent is cancelled
+	Elsewhere  bool // another process has the workflow
 }
 
 // Child is a run that this one has started.
@@ -55,7 +56,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	b.x.barrier()
 	// The start key makes sure that a child whose start was not written down in its parent is not started again.
 	c.id, err = b.x.startChild(StartRequest{
-		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1},
+		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1}, Elsewhere: s.Elsewhere,
 		StartKey: journal.PrefixStep.Format(journal.DeriveID(b.x.key.Run, journal.PrefixStep, key)),
 	})
 	if err != nil {

@@ -22,6 +22,7 @@ const (
 	CodeLost              journal.Code = "lost"
 	CodeEvicted           journal.Code = "evicted"
 	CodeInWorkflow        journal.Code = "in_workflow"
+	CodeNotRegistered     journal.Code = "not_registered"
 )
 
 // ErrLost is the cause of a context whose branch lost a race.

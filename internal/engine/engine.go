@@ -33,6 +33,8 @@ type Config struct {
 	Poll time.Duration
 	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
 	Lease time.Duration
+	// Strict parks a run when a finished step is asked for with another input, also where its name is used once.
+	Strict bool
 	// Entropy is where ids and tokens come from. Defaults to crypto/rand.
 	Entropy io.Reader
 	// Logger gets what the engine has to say. Defaults to nothing.
@@ -183,6 +185,7 @@ type StartRequest struct {
 	StartKey   string
 	Attributes map[string]string
 	Parent     *journal.Run
+	Elsewhere  bool // another process has the workflow
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
@@ -191,6 +194,9 @@ func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) 
 }
 
 func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (journal.ID, error) {
+	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
+		return journal.ID{}, journal.Errorf(CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
+	}
 	for {
 		me := e.self()
 		id, err := e.tryStart(ctx, me, namespace, r)

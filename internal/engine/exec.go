@@ -120,6 +120,9 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	cancelled := x.run.CancelledAt != 0
 	x.mu.Unlock()
 	var end journal.Event
+	if err == nil {
+		err = journal.CheckPayload("the output of the run", out)
+	}
 	switch {
 	case err == nil:
 		end.Data = &journal.RunCompleted{Output: out}
@@ -199,12 +202,23 @@ func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 				x.eng.reborn(x.me)
 			case journal.CodeStaleEpoch, journal.CodeRunEnded, journal.CodeClosed:
 			default:
-				x.eng.logRefusal(x, cmd, err)
+				x.refused(cmd, err)
 			}
 			x.leave(err)
 			return nil, err
 		}
 	}
+}
+
+// refused parks a run that did something impossible, so that somebody looks at it: its code, or this program, has a mistake.
+func (x *exec) refused(cmd *journal.Command, err error) {
+	x.eng.logRefusal(x, cmd, err)
+	for i := range cmd.Events {
+		if cmd.Events[i].Data.EventType() == journal.EventRunParked {
+			return // that was what was refused
+		}
+	}
+	_, _ = x.me.committer.Do(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}}))
 }
 
 // wrote is called when events of the run are durable.

@@ -37,6 +37,9 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 		if err := b.stopped(); err != nil {
 			return nil, err
 		}
+		if err := journal.CheckPayload("the metadata of hook "+key, s.Metadata); err != nil {
+			return nil, err
+		}
 		token := s.Token
 		if token == "" {
 			if token, err = b.x.eng.newToken(); err != nil {
@@ -135,6 +138,9 @@ func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error
 		return err
 	}
 	defer b.leave()
+	if err := journal.CheckPayload("the answer", value); err != nil {
+		return err
+	}
 	x := b.x
 	x.mu.Lock()
 	defer x.mu.Unlock()

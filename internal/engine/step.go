@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"runtime"
 	"slices"
@@ -62,6 +63,9 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := journal.CheckPayload("the input of step "+key, s.Input); err != nil {
+		return nil, err
+	}
 	st := &step{b: b, spec: s, body: b.x.eng.testing.body(s, body), key: key}
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
@@ -81,11 +85,20 @@ func errorOrNil(e *journal.Error) error {
 	return e
 }
 
-// compareInput notices that a finished step is asked for with another input. That is allowed, and said once.
+// compareInput notices that a finished step is asked for with another input. Where the name is used once, its record is good, and that is said. Where
+// it repeats and the calls have no keys of their own, the code may have changed their order: then the record could be that of another call.
 func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
-	if len(m.digest) > 0 && len(s.Digest) > 0 && !bytes.Equal(m.digest, s.Digest) {
-		b.x.eng.logDrift(b.x, key)
+	if len(m.digest) == 0 || len(s.Digest) == 0 || bytes.Equal(m.digest, s.Digest) {
+		return
 	}
+	b.x.mu.Lock()
+	repeats := b.x.memos.byKey[b.path+s.Name+"#2"] != nil
+	b.x.mu.Unlock()
+	if b.x.eng.cfg.Strict || (repeats && s.Key == "") {
+		b.x.parkForGood(journal.Errorf(CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
+			key, s.Name).With("recorded", hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(s.Digest)))
+	}
+	b.x.eng.logDrift(b.x, key)
 }
 
 // step is one step being done.
@@ -174,7 +187,9 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 		stop = s.recordLater(began)
 	}
 	watched, unwatch := s.watch(ctx)
-	out, err = s.call(watched)
+	if out, err = s.call(watched); err == nil {
+		err = journal.CheckPayload("the result of step "+s.key, out)
+	}
 	unwatch()
 	recorded = stop() || recorded
 	if err != nil && watched.Err() != nil && s.b.ctx.Err() == nil {
@@ -239,7 +254,7 @@ func (e *RetryAfterError) Unwrap() error { return e.Err }
 
 // next decides whether an attempt that failed is repeated, and after which pause.
 func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Duration, bool) {
-	if attempt >= r.Attempts || slices.Contains(r.Never, journal.CodeOf(err)) || errors.Is(err, ErrCancelled) {
+	if attempt >= r.Attempts || slices.Contains(r.Never, journal.CodeOf(err)) || journal.CodeOf(err) == journal.CodePayloadTooLarge || errors.Is(err, ErrCancelled) {
 		return 0, false
 	}
 	if after, ok := errors.AsType[*RetryAfterError](err); ok {

@@ -127,7 +127,7 @@ func checkMessage(namespace string, m *Message) error {
 	if err := checkText("a message's key", m.Key, MaxKey); err != nil {
 		return err
 	}
-	return checkPayload("message", m.Payload)
+	return CheckPayload("message", m.Payload)
 }
 
 func (r *reduction) checkGuards() error {
@@ -447,7 +447,7 @@ func checkEvent(e *Event, perEvent bool) error {
 	in, out := e.Data.payloads()
 	for _, p := range []*Payload{in, out} {
 		if p != nil {
-			if err := checkPayload(t.String(), *p); err != nil {
+			if err := CheckPayload(t.String(), *p); err != nil {
 				return err
 			}
 		}
@@ -455,7 +455,8 @@ func checkEvent(e *Event, perEvent bool) error {
 	return nil
 }
 
-func checkPayload(of string, p Payload) error {
+// CheckPayload refuses a value that is too large to be stored.
+func CheckPayload(of string, p Payload) error {
 	if len(p) > MaxPayload {
 		return Errorf(CodePayloadTooLarge, "the payload of %s has %d bytes; at most %d are allowed", of, len(p), MaxPayload)
 	}

@@ -1,0 +1,265 @@
+package cairn_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/store/sqlite"
+)
+
+func memory(t *testing.T, cfg cairn.Config, workflows ...cairn.Definition) *cairn.Engine {
+	t.Helper()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	e, err := cairn.NewWith(t.Context(), st, cfg, workflows...)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = e.Stop(ctx)
+		_ = st.Close()
+	})
+	return e
+}
+
+// tooLarge returns more than can be stored, also when it is compressed.
+func tooLarge() []byte {
+	b := make([]byte, 40<<20)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+}
+
+func requireCode(t *testing.T, code cairn.Code, err error) {
+	t.Helper()
+	require.ErrorIs(t, err, cairn.NewError(code, ""))
+}
+
+func TestMisuseOfNew(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	named := func(name string) cairn.Definition {
+		return cairn.NewWorkflow(name, func(cairn.Context, int) (int, error) { return 0, nil })
+	}
+	for code, workflows := range map[cairn.Code][]cairn.Definition{
+		"duplicate_name": {named("w"), named("w")},
+		"malformed":      {named("a/b")},
+	} {
+		_, err = cairn.New(t.Context(), st, workflows...)
+		requireCode(t, code, err)
+	}
+	_, err = cairn.New(t.Context(), st, named(""))
+	requireCode(t, "malformed", err)
+	_, err = cairn.New(t.Context(), st, cairn.Declare[int, int]("later"))
+	require.ErrorContains(t, err, "Bind")
+	_, err = cairn.NewWith(t.Context(), st, cairn.Config{Namespace: "a\x00b"})
+	requireCode(t, "malformed", err)
+}
+
+func TestMisuseFromOutside(t *testing.T) {
+	t.Parallel()
+	w := cairn.NewWorkflow("w", func(cairn.Context, int) (string, error) { return "text", nil })
+	e := memory(t, cairn.Config{}, w)
+	ctx := t.Context()
+
+	other := cairn.NewWorkflow("other", func(cairn.Context, int) (int, error) { return 0, nil })
+	_, err := other.Start(ctx, e, 0)
+	requireCode(t, "not_registered", err)
+
+	unstorable := cairn.NewWorkflow("w", func(cairn.Context, chan int) (int, error) { return 0, nil })
+	_, err = unstorable.Start(ctx, e, make(chan int))
+	require.ErrorContains(t, err, "chan int")
+
+	large := cairn.NewWorkflow("w", func(cairn.Context, []byte) (int, error) { return 0, nil })
+	_, err = large.Start(ctx, e, tooLarge())
+	requireCode(t, "payload_too_large", err)
+
+	run, err := w.Start(ctx, e, 0)
+	require.NoError(t, err)
+	_, err = run.Result(ctx)
+	require.NoError(t, err)
+	wrong := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { return 0, nil })
+	again, err := wrong.Get(ctx, e, run.ID())
+	require.NoError(t, err)
+	_, err = again.Result(ctx)
+	require.ErrorContains(t, err, "int", "the result is of another type")
+	_, err = other.Get(ctx, e, run.ID())
+	requireCode(t, "run_not_found", err)
+
+	unknown := "wrun_01KDVDNA00ABCDEFGHJKMNPQRS"
+	_, err = e.Describe(ctx, unknown)
+	requireCode(t, "run_not_found", err)
+	_, err = e.Describe(ctx, "nonsense")
+	requireCode(t, "malformed", err)
+	for _, err := range e.History(ctx, unknown) {
+		requireCode(t, "run_not_found", err)
+	}
+	requireCode(t, "run_not_found", e.Cancel(ctx, unknown, "", ""))
+	requireCode(t, "run_ended", run.Cancel(ctx, "too late"))
+	requireCode(t, "hook_not_found", cairn.Send(ctx, e, "no such token", "", 1))
+	_, err = e.List(ctx, cairn.Filter{Status: []cairn.Status{"asleep"}})
+	requireCode(t, "malformed", err)
+
+	require.NoError(t, e.Stop(ctx))
+	_, err = w.Start(ctx, e, 1)
+	requireCode(t, "closed", err)
+}
+
+func TestMisuseInside(t *testing.T) {
+	t.Parallel()
+	one := func(context.Context) (int, error) { return 1, nil }
+	var kept cairn.Context
+	var child *cairn.Workflow[int, int]
+	var e *cairn.Engine
+	tests := map[string]struct {
+		code cairn.Code
+		text string
+		do   func(ctx cairn.Context) error
+	}{
+		"a name with a slash": {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.Do(ctx, "a/b", one); return err }},
+		"a key used twice": {code: "duplicate_key", do: func(ctx cairn.Context) error {
+			s := cairn.NewStep("s", func(context.Context, int) (int, error) { return 1, nil }).Key("k")
+			_, first := s.Do(ctx, 1)
+			_, second := s.Do(ctx, 1)
+			return errors.Join(first, second)
+		}},
+		"a durable call inside a step": {code: "concurrent_context", do: func(ctx cairn.Context) error {
+			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) })
+			return err
+		}},
+		"a result that cannot be stored": {text: "chan int", do: func(ctx cairn.Context) error {
+			_, err := cairn.Do(ctx, "s", func(context.Context) (chan int, error) { return nil, nil })
+			return err
+		}},
+		"an input that cannot be stored": {text: "func()", do: func(ctx cairn.Context) error {
+			_, err := cairn.NewStep("s", func(context.Context, func()) (int, error) { return 1, nil }).Do(ctx, func() {})
+			return err
+		}},
+		"a result that is too large": {code: "payload_too_large", do: func(ctx cairn.Context) error {
+			_, err := cairn.Do(ctx, "s", func(context.Context) ([]byte, error) { return tooLarge(), nil })
+			return err
+		}},
+		"a child that is not registered": {code: "not_registered", do: func(ctx cairn.Context) error {
+			_, err := cairn.NewWorkflow("nowhere", func(cairn.Context, int) (int, error) { return 0, nil }).Run(ctx, 0)
+			return err
+		}},
+		"a run started as from outside": {code: "in_workflow", do: func(ctx cairn.Context) error { _, err := child.Start(ctx, e, 0); return err }},
+		"a race without branches":       {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.Race[int](ctx); return err }},
+		"three of two":                  {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.Some[int](ctx, 3); return err }},
+		"a panic":                       {code: "panic", text: "oops", do: func(cairn.Context) error { panic("oops") }},
+		"a panic in a step": {code: "panic", text: "oops", do: func(ctx cairn.Context) error {
+			_, err := cairn.Do(ctx, "s", func(context.Context) (int, error) { panic("oops") })
+			return err
+		}},
+		"a context kept": {do: func(ctx cairn.Context) error { kept = ctx; return errors.New("ended") }},
+	}
+	wf := cairn.NewWorkflow("misuse", func(ctx cairn.Context, name string) (int, error) { return 0, tests[name].do(ctx) })
+	child = cairn.NewWorkflow("child", func(cairn.Context, int) (int, error) { return 0, nil })
+	e = memory(t, cairn.Config{}, wf, child)
+	for name, test := range tests {
+		_, err := result(t, e, wf, name)
+		require.Error(t, err, name)
+		if test.code != "" {
+			require.ErrorIs(t, err, cairn.NewError(test.code, ""), name)
+		}
+		require.ErrorContains(t, err, test.text, name)
+	}
+	_, err := cairn.Do(kept, "late", one)
+	requireCode(t, "context_over", err)
+}
+
+// TestElsewhere starts a run in a process that does not have its workflow.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("far", func(ctx cairn.Context, n int) (int, error) {
+			return cairn.Do(ctx, "double", func(context.Context) (int, error) { return 2 * n, nil })
+		})
+		client := start()
+		run, err := wf.Start(t.Context(), client, 21, cairn.Elsewhere())
+		require.NoError(t, err)
+		start(wf)
+		out, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 42, out)
+	})
+}
+
+// TestChangedInput executes a run again with code that gives its steps other inputs.
+func TestChangedInput(t *testing.T) {
+	t.Parallel()
+	var changed bool
+	step := cairn.NewStep("step", func(_ context.Context, n int) (int, error) { return n, nil })
+	go1 := cairn.NewHook[int]("go")
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, times int) (int, error) {
+		sum := 0
+		for i := range times {
+			if changed {
+				i += 10
+			}
+			n, err := step.Do(ctx, i+1)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+		_, err := go1.Token(cairn.RunID(ctx)).Wait(ctx, 0)
+		return sum, err
+	})
+	for _, test := range []struct {
+		name   string
+		times  int
+		strict bool
+		parks  bool
+	}{
+		{"used once", 1, false, false},
+		{"used once, strictly", 1, true, true},
+		{"repeated", 2, false, true},
+	} {
+		changed = false
+		e := memory(t, cairn.Config{MaxWaiting: -1, Strict: test.strict}, wf) // it is executed again when it goes on
+		run, err := wf.Start(t.Context(), e, test.times)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), run.ID()); return err == nil }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool {
+			info, err := run.Describe(t.Context())
+			return err == nil && len(info.Waits) == 1
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, waitUnowned(t, run))
+		changed = true
+		require.NoError(t, cairn.Send(t.Context(), e, run.ID(), "", 1))
+		if !test.parks {
+			out, err := run.Result(t.Context())
+			require.NoError(t, err, test.name)
+			require.Equal(t, 1, out, test.name)
+			continue
+		}
+		require.Eventually(t, func() bool {
+			info, err := run.Describe(t.Context())
+			require.NoError(t, err)
+			return info.Phase == "parked"
+		}, 10*time.Second, time.Millisecond, test.name)
+		changed = false // the code is mended
+		require.NoError(t, e.Resume(t.Context(), run.ID(), "me"))
+		_, err = run.Result(t.Context())
+		require.NoError(t, err, test.name)
+	}
+}
+
+// waitUnowned gives a run that waits a moment to be dropped from memory.
+func waitUnowned(t *testing.T, run *cairn.Run[int]) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := run.Result(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return errors.New("the run has ended")
+	}
+	return nil
+}
