@@ -131,7 +131,7 @@ func TestMisuseInside(t *testing.T) {
 			return errors.Join(first, second)
 		}},
 		"a durable call inside a step": {code: "concurrent_context", do: func(ctx cairn.Context) error {
-			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) })
+			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) }) //nolint:contextcheck // the misuse
 			return err
 		}},
 		"a result that cannot be stored": {text: "chan int", do: func(ctx cairn.Context) error {
