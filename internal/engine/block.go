@@ -44,9 +44,7 @@ func (x *exec) resolve() {
 			ready = append(ready, w)
 		}
 	}
-	slices.SortFunc(ready, func(a, b *waiter) int { // the order of events must not depend on a map's
-		return cmp.Or(cmp.Compare(a.line.path, b.line.path), cmp.Compare(a.wait, b.wait))
-	})
+	slices.SortFunc(ready, compareWaiters)
 	for _, w := range ready {
 		if w.fired = w.due(now); w.fired && w.wait != "" {
 			x.put(journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
@@ -56,6 +54,11 @@ func (x *exec) resolve() {
 		}
 		x.free(w)
 	}
+}
+
+// compareWaiters makes the order of events independent of a map's.
+func compareWaiters(a, b *waiter) int {
+	return cmp.Or(cmp.Compare(a.line.path, b.line.path), cmp.Compare(a.wait, b.wait))
 }
 
 // stirs reports whether a branch could go on. The lock is held.

@@ -18,12 +18,18 @@ func (e *Engine) exec(run journal.ID) *exec {
 
 // tell writes a command from outside, and passes what it wrote on to the run if it is in memory.
 func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entity journal.ID) (*journal.Result, error) {
-	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Entity: entity, Data: d}}}
-	res, err := e.do(ctx, cmd)
+	event := journal.Event{Entity: entity, Data: d}
+	x := e.exec(run)
+	if x != nil {
+		if res, ok := x.hand(event); ok {
+			return res, nil
+		}
+	}
+	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{event}})
 	if err != nil {
 		return nil, err
 	}
-	x := e.exec(run)
+	x = e.exec(run)
 	switch {
 	case x != nil && res.Run.Status.Terminal():
 		x.leave(ErrCancelled)

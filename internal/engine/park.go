@@ -2,6 +2,7 @@ package engine
 
 import (
 	"runtime"
+	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -101,8 +102,8 @@ func (x *exec) parked() {
 	x.eng.rests(x)
 }
 
-// wake goes on with branches whose condition holds. If the run was given back it is claimed first; one that is not due stays.
-// It reports whether the run is executed now.
+// wake goes on with branches whose condition holds. If the run was given back it is claimed first, in the commit that records the end of its timers;
+// one that is not due stays. It reports whether the run is executed now.
 func (x *exec) wake() bool {
 	x.mu.Lock()
 	if x.phase != phaseParked {
@@ -113,10 +114,8 @@ func (x *exec) wake() bool {
 		x.mu.Unlock()
 		return false
 	}
-	x.phase, x.poked = phaseWaking, false
-	cmd := x.owned(nil)
-	cmd.Lease = journal.LeaseClaim
-	cmd.Read = journal.Read{Kind: journal.ReadSince, Since: x.seen}
+	fired, events := x.rung(x.eng.now())
+	cmd := x.claiming(events)
 	x.mu.Unlock()
 	x.eng.works(x)
 
@@ -128,6 +127,41 @@ func (x *exec) wake() bool {
 	case err != nil:
 		return false // another process has it
 	}
+	x.mu.Lock()
+	for _, w := range fired {
+		w.fired = true
+		x.free(w)
+	}
+	x.mu.Unlock()
+	return x.claimed(res)
+}
+
+// claiming begins to take the run back. The lock is held.
+func (x *exec) claiming(events []journal.Event) *journal.Command {
+	x.phase, x.poked = phaseWaking, false
+	cmd := x.owned(events)
+	cmd.Lease = journal.LeaseClaim
+	cmd.Read = journal.Read{Kind: journal.ReadSince, Since: x.seen}
+	return cmd
+}
+
+// rung returns the branches that wait for a time that has come, and the events that say so. The lock is held.
+func (x *exec) rung(now journal.Time) (fired []*waiter, events []journal.Event) {
+	for w := range x.blocked {
+		if w.due(now) && w.wait != "" && !w.line.isClosed() {
+			fired = append(fired, w)
+		}
+	}
+	slices.SortFunc(fired, compareWaiters)
+	fired = fired[:min(len(fired), journal.MaxEvents)] // the others follow
+	for _, w := range fired {
+		events = append(events, journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
+	}
+	return fired, events
+}
+
+// claimed goes on with a run that was taken back.
+func (x *exec) claimed(res *journal.Result) bool {
 	x.mu.Lock()
 	x.epoch = res.Run.Epoch
 	x.mu.Unlock()
@@ -147,6 +181,26 @@ func (x *exec) wake() bool {
 		x.send()
 	}
 	return true
+}
+
+// hand gives a run that waits in memory an event from outside, and takes it back in the same commit. It reports false if that cannot be done: then
+// the event was not written.
+func (x *exec) hand(e journal.Event) (*journal.Result, bool) {
+	x.mu.Lock()
+	if x.phase != phaseParked {
+		x.mu.Unlock()
+		return nil, false
+	}
+	cmd := x.claiming([]journal.Event{e})
+	x.mu.Unlock()
+	x.eng.works(x)
+	res, err := x.me.committer.Do(x.eng.hard, cmd)
+	if err != nil {
+		x.parked()
+		return nil, false
+	}
+	x.claimed(res)
+	return res, true
 }
 
 // refresh reads what others have written to the run. It reports false if the execution is over.

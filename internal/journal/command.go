@@ -53,7 +53,9 @@ type Lease uint8
 // What a command can do to the ownership of a run of dialect Engine.
 const (
 	LeaseKeep  Lease = 0 // nothing
-	LeaseClaim Lease = 1 // take a run that nobody owns and that is due; the caller is Guards.Owner.Incarnation
+	// LeaseClaim takes a run that nobody owns and that is due, or has something to do with the events of the command; the caller is
+	// Guards.Owner.Incarnation.
+	LeaseClaim Lease = 1
 	// LeaseRelease gives the run back: it waits, and wakes at the first of its timers, or at the command's WakeAt. If somebody else
 	// has marked it as due meanwhile, it stays due.
 	LeaseRelease Lease = 2

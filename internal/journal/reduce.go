@@ -348,7 +348,7 @@ func (r *reduction) claim() error {
 		return Errorf(CodeStaleEpoch, "the run is in epoch %d, not %d", run.Epoch, g.Epoch)
 	case !run.Owner.IsZero() && !r.outside.Fenced[run.Owner]:
 		return Errorf(CodeNotRunnable, "the run is executed by %s", PrefixIncarnation.Format(run.Owner))
-	case run.Owner.IsZero() && (run.WakeAt == 0 || run.WakeAt > r.env.Now):
+	case run.Owner.IsZero() && (run.WakeAt == 0 || run.WakeAt > r.env.Now) && len(r.result.Appended) == 0:
 		return Errorf(CodeNotRunnable, "the run is not due")
 	}
 	next := r.s.editRun()
