@@ -6,7 +6,7 @@
 //	var Charge = cairn.NewStep("charge", func(ctx context.Context, o Order) (Receipt, error) { … })
 //
 //	var Checkout = cairn.NewWorkflow("checkout", func(ctx cairn.Context, o Order) (Receipt, error) {
-//		r, err := Charge.Do(ctx, o)
+//		r, err := Charge.Key(o.ID).Do(ctx, o)
 //		if err != nil {
 //			return r, err
 //		}
@@ -15,20 +15,43 @@
 //
 //	st, err := sqlite.Open(ctx, "app.db", nil)
 //	eng, err := cairn.New(ctx, st, Checkout)
-//	run, err := Checkout.Start(ctx, eng, order)
+//	run, err := Checkout.Start(ctx, eng, order, cairn.StartKey(order.ID))
 //	receipt, err := run.Result(ctx)
 //
 // # Rules for workflow functions
 //
-//   - Everything that can differ between two executions goes into a step: the clock, randomness, files, networks. [Now] and [NewID] are
-//     steps in disguise.
-//   - A [Context] belongs to one goroutine. [Go] starts another one with a Context of its own.
-//   - Names are permanent. Steps may be added and removed; those that are finished are found by their names.
+//   - Everything that can differ between two executions goes into a step: the clock, randomness, files, networks. [Now], [Rand] and [NewID] give
+//     what is the same each time.
+//   - A [Context] belongs to one goroutine. [Go] starts another one with a Context of its own. Plain go statements, channels and locks are for steps.
+//   - Names are permanent. Steps may be added and removed; those that are finished are found by their names, and by keys where a name
+//     repeats: see [Step.Key].
+//   - What a workflow gets and returns, and its steps too, is encoded: exported fields of structs, as encoding/json would have them.
+//   - Deferred functions do no durable calls: they also run when a run that waits is dropped from memory ([ErrEvicted]).
+//
+// # Steps
+//
+// A step is done at least once and recorded once. When its process dies in the middle it is done again, with the same [IdempotencyKey]. A
+// [RetryPolicy] says what happens to its failures; errors made with [NewError] are recognised by [errors.Is] after a crash as before.
+// [Step.Timeout] limits an attempt, [Step.HeartbeatTimeout] its silence; [Progress] tells how far it has come.
 //
 // # Waiting
 //
-// A run that waits, for [Sleep], a [Hook] or another run, costs a row in the database. Nobody owns it; whoever sees that it is due goes on
-// with it.
+// A run that waits, for [Sleep], a [Hook], a [Poll] or a [Child], costs a row in the database. Nobody owns it; whoever sees that it is due goes on
+// with it. A [WithTimeout] Context limits anything.
+//
+// # In parallel
+//
+// [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [Some] and [AsCompleted] decide by who ends first, and decide the same when
+// the workflow is executed again. [Map] and [MapKey] work on many items, a bounded number at a time.
+//
+// # Stopping
+//
+// [Run.Cancel] ends the run's Context; what must still be done is done under [Cleanup]. [Run.Terminate] ends the run at once. [Engine.Stop] ends the engine: runs
+// come to a wait or are given back, and other processes, or the next start, go on with them.
+//
+// # Testing
+//
+// Package cairntest runs workflows in virtual time, with stubs for steps, and with a crash or an eviction at every place where one can happen.
 package cairn
 
 import (

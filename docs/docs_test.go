@@ -108,6 +108,25 @@ func TestErrors(t *testing.T) {
 	require.Len(t, rows, codes, "errors.md has codes that do not exist")
 }
 
+func TestEngineCodes(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("engine.md")
+	require.NoError(t, err)
+	codes := 0
+	for name, spec := range constants(t, "internal/engine") {
+		if kind, ok := spec.Type.(*ast.SelectorExpr); !ok || kind.Sel.Name != "Code" {
+			continue
+		}
+		codes++
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		require.True(t, ok, name)
+		code, err := strconv.Unquote(literal.Value)
+		require.NoError(t, err)
+		require.Contains(t, string(content), "\n| `"+code+"` | ", "%s is not in engine.md", name)
+	}
+	require.Greater(t, codes, 12)
+}
+
 // limitNames are what limits are called, by folder. In the journal also those that are not exported are the users': it
 // refuses what is above them.
 var limitNames = map[string]*regexp.Regexp{

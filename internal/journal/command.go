@@ -52,7 +52,7 @@ type Lease uint8
 
 // What a command can do to the ownership of a run of dialect Engine.
 const (
-	LeaseKeep  Lease = 0 // nothing
+	LeaseKeep Lease = 0 // nothing
 	// LeaseClaim takes a run that nobody owns and that is due, or has something to do with the events of the command; the caller is
 	// Guards.Owner.Incarnation.
 	LeaseClaim Lease = 1
