@@ -7,7 +7,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# Set these on the command line: make sim SEEDS=500, make run ARGS="doctor --json".
+# Set these on the command line: make sim SEEDS=500, make bench ARGS="fan".
 ARGS ?=
 SEEDS ?=
 SIM_SECONDS ?= 60
@@ -44,8 +44,8 @@ build: ## Build bin/cairn, one static program
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/cairn ./cmd/cairn
 
 .PHONY: run
-run: ## Run cairn from source: make run ARGS="doctor"
-	@go run ./cmd/cairn $(or $(ARGS),doctor)
+run: ## Process example orders on a SQLite file: stop it with Ctrl-C or kill -9, run it again, and they go on
+	@go build -o bin/orders ./examples/orders && exec bin/orders $(ARGS)
 
 .PHONY: clean
 clean: ## Remove what the build made, the linter too

@@ -11,7 +11,7 @@ type Child[Out any] struct{ inner *engine.Child }
 // ChildOption changes how a child is started.
 type ChildOption func(*engine.ChildSpec)
 
-// Detached lets the child go on when its parent is cancelled or terminated.
+// Detached lets the child go on when its parent is cancelled or terminated, or ends.
 func Detached() ChildOption { return func(s *engine.ChildSpec) { s.Detached = true } }
 
 // ChildElsewhere starts a child whose workflow this process does not have.
@@ -36,7 +36,8 @@ func (w *Workflow[In, Out]) Run(ctx Context, in In, opts ...ChildOption) (Out, e
 	return c.Result(ctx)
 }
 
-// StartChild starts the workflow as a child, which then goes on beside its parent. It is started once, however often the parent is executed.
+// StartChild starts the workflow as a child, which then goes on beside its parent. It is started once, however often the parent is executed. A
+// child that has not ended when its parent ends is asked to stop, unless it is [Detached].
 func (w *Workflow[In, Out]) StartChild(ctx Context, in In, opts ...ChildOption) (*Child[Out], error) {
 	input, err := payload.Encode(in)
 	if err != nil {

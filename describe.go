@@ -38,7 +38,7 @@ type RunInfo struct {
 	RootID     string
 	StartKey   string
 	Attributes map[string]string
-	Error      *Error // why it failed
+	Error      *Error // why it failed, or is parked
 	// Waits are the things that the run waits for, and the long steps that are under way. [Engine.Describe] fills them.
 	Waits []Wait
 
@@ -74,9 +74,12 @@ func (e *Engine) describe(ctx context.Context, id journal.ID) (*RunInfo, error) 
 		return nil, err
 	}
 	info := newRunInfo(run)
-	waits, err := e.inner.Waits(ctx, id)
+	waits, parked, err := e.inner.Waits(ctx, id)
 	if err != nil {
 		return nil, err
+	}
+	if parked != nil {
+		info.Error = parked
 	}
 	for i := range waits {
 		info.Waits = append(info.Waits, newWait(&waits[i]))
@@ -146,7 +149,7 @@ func (e *Engine) History(ctx context.Context, runID string) iter.Seq2[*HistoryEv
 			yield(nil, err)
 			return
 		}
-		page := store.Page{Limit: store.MaxLimit}
+		page, hooks := store.Page{Limit: store.MaxLimit}, map[journal.ID]string{}
 		for {
 			list, err := e.inner.Store().Events(ctx, e.inner.Namespace(), store.EventFilter{Run: id, Resolve: store.ResolveAll}, page)
 			if err != nil {
@@ -154,7 +157,13 @@ func (e *Engine) History(ctx context.Context, runID string) iter.Seq2[*HistoryEv
 				return
 			}
 			for i := range list.Data {
-				if !yield(newHistoryEvent(&list.Data[i]), nil) {
+				e := &list.Data[i]
+				if e.Key != "" && e.Type == journal.EventHookCreated {
+					hooks[e.Entity] = e.Key
+				} else if e.Key == "" {
+					e.Key = hooks[e.Entity] // who sends to a hook knows its token, not its key
+				}
+				if !yield(newHistoryEvent(e), nil) {
 					return
 				}
 			}
@@ -176,14 +185,14 @@ func newHistoryEvent(e *store.RunEvent) *HistoryEvent {
 
 // Filter chooses runs. Fields that are not set do not restrict.
 type Filter struct {
-	Workflow   string
-	Status     []Status
-	ParentID   string
-	Attributes map[string]string
-	From, To   time.Time // of the creation; To is exclusive
-	Limit      int       // of one page; 0: 100, at most 1000
-	Cursor     string    // of the page before
-	OldestLast bool      // the newest come first
+	Workflow    string
+	Status      []Status
+	ParentID    string
+	Attributes  map[string]string
+	From, To    time.Time // of the creation; To is exclusive
+	Limit       int       // of one page; 0: 100, at most 1000
+	Cursor      string    // of the page before
+	NewestFirst bool
 }
 
 // Page is a part of a list of runs.
@@ -215,7 +224,7 @@ func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 	if !f.To.IsZero() {
 		filter.CreatedBefore = journal.TimeOf(f.To)
 	}
-	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.OldestLast})
+	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.NewestFirst})
 	if err != nil {
 		return nil, err
 	}

@@ -570,3 +570,89 @@ func TestTimeAndRandomnessReplay(t *testing.T) {
 		}
 	})
 }
+
+// TestAParentLeavesChildrenBehind ends a parent, and cancels another, that do not wait for their children.
+func TestAParentLeavesChildrenBehind(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		child := cairn.NewWorkflow("child", func(ctx cairn.Context, _ string) (int, error) { return 0, cairn.Sleep(ctx, time.Hour) })
+		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, wait time.Duration) (int, error) {
+			for range 2 {
+				if _, err := child.StartChild(ctx, ""); err != nil {
+					return 0, err
+				}
+			}
+			return 0, cairn.Sleep(ctx, wait)
+		})
+		e := start(parent, child)
+		children := func(run *cairn.Run[int], status cairn.Status) int {
+			page, err := e.List(t.Context(), cairn.Filter{ParentID: run.ID(), Status: []cairn.Status{status}})
+			require.NoError(t, err)
+			return len(page.Runs)
+		}
+		short, err := parent.Start(t.Context(), e, time.Millisecond)
+		require.NoError(t, err)
+		_, err = short.Result(t.Context())
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return children(short, cairn.StatusCancelled) == 2 }, 10*time.Second, 5*time.Millisecond)
+
+		long, err := parent.Start(t.Context(), e, time.Hour)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return children(long, cairn.StatusRunning) == 2 }, 10*time.Second, 5*time.Millisecond)
+		require.NoError(t, long.Cancel(t.Context(), "enough"))
+		_, err = long.Result(t.Context())
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+		require.Eventually(t, func() bool { return children(long, cairn.StatusCancelled) == 2 }, 10*time.Second, 5*time.Millisecond)
+	})
+}
+
+// TestACancelWithManyErrors cancels a run whose error is longer than a reason may be.
+func TestACancelWithManyErrors(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, n int) (int, error) {
+			_, err := cairn.Map(ctx, "item", make([]int, n), 0, func(ctx cairn.Context, _ int) (int, error) { return 0, cairn.Sleep(ctx, time.Hour) })
+			return 0, err
+		})
+		run, err := wf.Start(t.Context(), start(wf), 60)
+		require.NoError(t, err)
+		require.NoError(t, run.Cancel(t.Context(), "enough"))
+		_, err = run.Result(t.Context())
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+	})
+}
+
+// TestNowAfterATimeout looks at the time after a hook's timeout, in each execution.
+func TestNowAfterATimeout(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		var mu sync.Mutex
+		var seen []time.Duration
+		hook := cairn.NewHook[int]("never")
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+			before := cairn.Now(ctx)
+			if _, err := hook.Wait(ctx, 20*time.Millisecond); !errors.Is(err, cairn.ErrTimeout) {
+				return 0, fmt.Errorf("no timeout: %w", err)
+			}
+			mu.Lock()
+			seen = append(seen, cairn.Now(ctx).Sub(before))
+			mu.Unlock()
+			return 0, cairn.Sleep(ctx, 20*time.Millisecond)
+		})
+		_, err := result(t, start(wf), wf, 0)
+		require.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		require.GreaterOrEqual(t, seen[0], 20*time.Millisecond)
+		for _, d := range seen {
+			require.Equal(t, seen[0], d)
+		}
+	})
+}
+
+func TestAWrappedErrorSaysItsCodeOnce(t *testing.T) {
+	t.Parallel()
+	wf := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { return 0, fmt.Errorf("charge: %w", errDeclined) })
+	_, err := result(t, memory(t, cairn.Config{}, wf), wf, 0)
+	require.EqualError(t, err, "card_declined: charge: the card was declined")
+}

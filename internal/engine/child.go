@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
@@ -48,6 +50,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	c := &Child{key: key, name: s.Workflow, detached: s.Detached, began: b.x.eng.now()}
 	if m := b.recallChild(key); m != nil {
 		c.id = m.child
+		b.x.attach(c, !m.done)
 		return c, nil
 	}
 	if err := b.stopped(); err != nil {
@@ -62,6 +65,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.x.attach(c, true)
 	b.add(journal.Event{Key: key, Data: &journal.StepCreated{Name: s.Workflow, Child: c.id, Detached: s.Detached}})
 	return c, nil
 }
@@ -124,7 +128,7 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 		if c.detached || errors.Is(err, ErrLost) {
 			return nil, err
 		}
-		x.eng.cancelChild(x, c.id, err)
+		x.eng.cancelChild(x, c.id, "its parent was asked to stop")
 		x.block(&waiter{line: b.line, ready: ended})
 		if w.ended == nil {
 			return nil, err // it lost a race meanwhile
@@ -135,6 +139,7 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 
 // childEnded records the end of a child in its parent, which then depends on it no more.
 func (b *Branch) childEnded(c *Child, run *journal.Run) (journal.Payload, error) {
+	b.x.attach(c, false)
 	took := int64(max(run.CompletedAt-c.began, 0))
 	b.saw(c.began + journal.Time(took))
 	failure := FailureOf(run)
@@ -192,10 +197,44 @@ func (x *exec) noteChild(run *journal.Run) {
 	}
 }
 
+// attach notes that a child belongs to the run, until its end was seen.
+func (x *exec) attach(c *Child, belongs bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.attached == nil {
+		x.attached = map[journal.ID]struct{}{}
+	}
+	if belongs && !c.detached && !c.id.IsZero() {
+		x.attached[c.id] = struct{}{}
+	} else {
+		delete(x.attached, c.id)
+	}
+}
+
+// openChildren returns the children that belong to the run and have not ended as far as it knows: those that the code has started, and those
+// in the journal that it has not come to yet. The lock is held.
+func (x *exec) openChildren() []journal.ID {
+	ids := slices.Collect(maps.Keys(x.attached))
+	for _, m := range x.memos.byKey {
+		if m.kind == kindChild && !m.done && !m.detached && !m.child.IsZero() && (x.memos.cancelled == 0 || m.seq < x.memos.cancelled) {
+			ids = append(ids, m.child)
+		}
+	}
+	slices.SortFunc(ids, journal.ID.Compare)
+	return slices.Compact(ids)
+}
+
+// cancelChildren asks children to stop.
+func (x *exec) cancelChildren(ids []journal.ID) {
+	for _, id := range ids {
+		x.eng.cancelChild(x, id, "it belongs to a run that ends")
+	}
+}
+
 // cancelChild passes a cancel on.
-func (e *Engine) cancelChild(x *exec, id journal.ID, cause error) {
+func (e *Engine) cancelChild(x *exec, id journal.ID, reason string) {
 	for {
-		err := e.Cancel(e.hard, id, "the parent was asked to stop: "+cause.Error(), journal.PrefixRun.Format(x.key.Run))
+		err := e.Cancel(e.hard, id, reason, journal.PrefixRun.Format(x.key.Run))
 		if err == nil || !temporary(journal.CodeOf(err)) || !e.pause() {
 			return
 		}

@@ -30,14 +30,15 @@ const (
 	timeoutOf   = "timeout of "
 )
 
-// Waits returns what a run waits for, and which long steps are under way. It is read from the journal, and from memory where this process executes the run.
-func (e *Engine) Waits(ctx context.Context, run journal.ID) ([]WaitingFor, error) {
+// Waits returns what a run waits for, and which long steps are under way, and why it is parked if it is. It is read from the journal, and from memory
+// where this process executes the run.
+func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor, parked *journal.Error, err error) {
 	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if j.Run.Status.Terminal() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	m := newMemos()
 	for i := range j.Events {
@@ -46,13 +47,14 @@ func (e *Engine) Waits(ctx context.Context, run journal.ID) ([]WaitingFor, error
 		}
 	}
 	now := e.now()
-	var out []WaitingFor
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
-		if w, waits := m.byKey[key].waitsFor(key, now); waits && !m.isClosed(key) {
-			out = append(out, w)
+		memo := m.byKey[key]
+		interrupted := memo.kind == kindWait && m.cancelled != 0 && memo.seq < m.cancelled
+		if w, open := memo.waitsFor(key, now); open && !interrupted && !m.isClosed(key) {
+			waits = append(waits, w)
 		}
 	}
-	return e.withProgress(run, out), nil
+	return e.withProgress(run, waits), m.parked, nil
 }
 
 // isClosed reports whether a key belongs to a branch that lost a race.

@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,11 +55,12 @@ type exec struct {
 	lines    map[*line]struct{}
 	blocked  map[*waiter]struct{}
 	clocks   map[*clock]struct{}
-	children map[journal.ID]*childWait
-	ended    int64               // branches that have ended so far
-	poked    bool                // something happened while the run was being given back
-	progress map[string]Progress // of the steps that do something now
-	pushed   int64               // how often somebody asked for polls to look now
+	children map[journal.ID]*childWait // that somebody waits for
+	attached map[journal.ID]struct{}   // that end with the run
+	ended    int64                     // branches that have ended so far
+	poked    bool                      // something happened while the run was being given back
+	progress map[string]Progress       // of the steps that do something now
+	pushed   int64                     // how often somebody asked for polls to look now
 }
 
 func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
@@ -73,9 +76,9 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 
 // start begins to execute the run's code. The run is owned, and its journal known.
 func (x *exec) start() {
-	if x.run.CancelledAt != 0 {
-		x.cancel(ErrCancelled)
-	}
+	x.mu.Lock()
+	x.noticeCancel()
+	x.mu.Unlock()
 	root := newLine(x, nil, "", x.run.CreatedAt)
 	root.ctx = x.ctx
 	x.lines[root] = struct{}{}
@@ -117,8 +120,9 @@ func (x *exec) isGone() bool {
 func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	b.used.Store(true) // a context that is kept beyond its run is of no use
 	x.mu.Lock()
-	cancelled := x.run.CancelledAt != 0
+	request, left := x.memos.request, slices.SortedFunc(maps.Keys(x.attached), journal.ID.Compare)
 	x.mu.Unlock()
+	x.cancelChildren(left) // nobody waits for them any more
 	var end journal.Event
 	if err == nil {
 		err = journal.CheckPayload("the output of the run", out)
@@ -126,8 +130,8 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	switch {
 	case err == nil:
 		end.Data = &journal.RunCompleted{Output: out}
-	case cancelled && errors.Is(err, ErrCancelled):
-		end.Data = &journal.RunCancelled{Reason: err.Error()}
+	case request != nil && errors.Is(err, ErrCancelled):
+		end.Data = &journal.RunCancelled{Reason: request.Reason, Actor: request.Actor}
 	default:
 		end.Data = &journal.RunFailed{Error: asFailure(err)}
 	}
@@ -275,6 +279,7 @@ func (x *exec) observe(run *journal.Run, events []journal.Event) {
 func (x *exec) noticeCancel() {
 	if x.run.CancelledAt != 0 && x.ctx.Err() == nil {
 		x.cancel(ErrCancelled)
+		go x.cancelChildren(x.openChildren()) // what is started from now on is clean-up
 	}
 }
 

@@ -78,14 +78,15 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 	}
 	defer b.leave()
 	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken }}
-	timeout := ""
+	timeout, end := "", journal.Time(0)
 	if until != nil {
 		key, err := b.keyOf(h.name+" timeout", "")
 		if err != nil {
 			return Delivery{}, err
 		}
 		timeout, w.wait = key, key
-		w.at = b.timer(key, timeoutOf+h.name, until)
+		end = b.timer(key, timeoutOf+h.name, until)
+		w.at = end
 	}
 	for {
 		d, over, ok := h.decide(b, timeout)
@@ -94,7 +95,7 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			b.saw(d.at)
 			return Delivery{Payload: d.payload, seq: d.seq, hook: h}, nil
 		case over:
-			b.saw(w.at)
+			b.saw(end)
 			return Delivery{}, journal.Errorf(CodeTimeout, "nothing came through hook %q in time", h.key)
 		}
 		if err := b.stopped(); err != nil {

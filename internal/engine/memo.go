@@ -18,6 +18,7 @@ const (
 type memo struct {
 	kind kind
 	name string
+	seq  int64        // its first event
 	at   journal.Time // when the code saw it end, the same in every execution
 
 	// of a step
@@ -37,7 +38,8 @@ type memo struct {
 	fired     bool  // its time had come
 
 	// of a child
-	child journal.ID
+	child    journal.ID
+	detached bool
 
 	// of a hook
 	id       journal.ID
@@ -59,9 +61,12 @@ type delivery struct {
 type memos struct {
 	byKey     map[string]*memo
 	hooks     map[journal.ID]*memo
-	closed    map[string]bool // branches that lost a race, by path
-	replied   map[int64]bool  // deliveries that were answered, by their events
-	cancelled int64           // the event that asked the run to stop, 0: none
+	closed    map[string]bool          // branches that lost a race, by path
+	last      int64                    // the last event
+	replied   map[int64]bool           // deliveries that were answered, by their events
+	cancelled int64                    // the event that asked the run to stop, 0: none
+	request   *journal.CancelRequested // what it said
+	parked    *journal.Error           // why the run was parked, nil: it is not
 }
 
 func newMemos() *memos {
@@ -71,22 +76,35 @@ func newMemos() *memos {
 func (m *memos) get(key string, k kind) *memo {
 	e := m.byKey[key]
 	if e == nil {
-		e = &memo{kind: k}
+		e = &memo{kind: k, seq: m.last}
 		m.byKey[key] = e
 	}
 	return e
 }
 
+// resume forgets what parked the run: somebody has looked at it, and a step that was suspected gets its attempts again.
+func (m *memos) resume() {
+	m.parked = nil
+	for _, s := range m.byKey {
+		s.starts = 0
+	}
+}
+
 // fold adds an event.
 func (m *memos) fold(run journal.ID, e *journal.Event) {
+	m.last = e.Seq
 	switch d := e.Data.(type) {
 	case *journal.CancelRequested:
 		if m.cancelled == 0 {
-			m.cancelled = e.Seq
+			m.cancelled, m.request = e.Seq, d
 		}
+	case *journal.RunParked:
+		m.parked = d.Error
+	case *journal.RunResumed:
+		m.resume()
 	case *journal.StepCreated:
 		s := m.get(e.Key, kindChild)
-		s.name, s.child = d.Name, d.Child
+		s.name, s.child, s.detached = d.Name, d.Child, d.Detached
 	case *journal.StepStarted:
 		s := m.get(e.Key, kindStep)
 		s.name = d.Name

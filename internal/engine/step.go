@@ -7,6 +7,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -294,7 +295,7 @@ func asFailure(err error) *journal.Error {
 		return e
 	default: // what was wrapped around it is said as well
 		next := *e
-		next.Message = err.Error()
+		next.Message = strings.ReplaceAll(err.Error(), e.Error(), e.Message) // the code stands before it already
 		return &next
 	}
 }

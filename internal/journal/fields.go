@@ -17,15 +17,18 @@ func Fields(d Data) map[string]any {
 		if strings.HasPrefix(f.Tag.Get("cbor"), "-") || value.IsZero() {
 			continue
 		}
-		fields[lowerFirst(f.Name)] = readable(value.Interface())
+		fields[lowerFirst(f.Name)] = readable(f.Name, value.Interface())
 	}
 	return fields
 }
 
-func readable(v any) any {
+func readable(name string, v any) any {
 	switch v := v.(type) {
 	case ID:
-		return v.String()
+		if name == "Step" {
+			return PrefixStep.Format(v)
+		}
+		return PrefixRun.Format(v) // all others are runs
 	case Time:
 		return v.String()
 	case Dialect:

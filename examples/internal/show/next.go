@@ -1,0 +1,62 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/cairn-workflow/cairn"
+)
+
+// Number is the attribute in which a run carries the number that [Next] has given it.
+const Number = "number"
+
+// Next returns the number for the runs that a program is to start: that of runs which an earlier process has left unfinished, or else a new
+// one. With a start key that is made of it, a run that was started before is found, and not started again.
+func Next(ctx context.Context, eng *cairn.Engine, f cairn.Filter) (number int, unfinished bool, err error) {
+	f.Limit, f.NewestFirst = 1, true
+	last, err := eng.List(ctx, f)
+	if err != nil {
+		return 0, false, err
+	}
+	f.Status = []cairn.Status{cairn.StatusPending, cairn.StatusRunning}
+	left, err := eng.List(ctx, f)
+	switch {
+	case err != nil:
+		return 0, false, err
+	case len(left.Runs) > 0:
+		number, err = numberOf(left.Runs[0])
+		return number, true, err
+	case len(last.Runs) > 0:
+		number, err = numberOf(last.Runs[0])
+		return number + 1, false, err
+	default:
+		return 1, false, nil
+	}
+}
+
+func numberOf(info *cairn.RunInfo) (int, error) {
+	n, err := strconv.Atoi(info.Attributes[Number])
+	if err != nil {
+		return 0, fmt.Errorf("run %s was not started by an example: %w", info.ID, err)
+	}
+	return n, nil
+}
+
+// Resume lets runs go on that were parked, because one of their steps never came to its end or their code has changed. It is for
+// those who have looked at them: here that is whoever starts the program again.
+func Resume(ctx context.Context, eng *cairn.Engine, ids ...string) error {
+	for _, id := range ids {
+		info, err := eng.Describe(ctx, id)
+		if err != nil {
+			return err
+		}
+		if info.Phase != parked {
+			continue
+		}
+		if err := eng.Resume(ctx, id, "examples"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

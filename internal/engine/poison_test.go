@@ -1,0 +1,67 @@
+package engine_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/sqlite"
+)
+
+// TestPoison has a step that kills its process whenever it is begun: the run is parked, and goes on when somebody has mended that.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	var mended atomic.Bool
+	begun := make(chan struct{})
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		return b.Step(engine.StepSpec{Name: "deadly"}, func(ctx context.Context, _ engine.StepInfo) (journal.Payload, error) {
+			if !mended.Load() {
+				begun <- struct{}{}
+				<-ctx.Done() // the process is killed
+			}
+			return journal.Payload("alive"), nil
+		})
+	}}
+	begin := func() *engine.Engine {
+		e, err := engine.New(t.Context(), st, engine.Config{Poll: 10 * time.Millisecond}, wf)
+		require.NoError(t, err)
+		return e
+	}
+	e := begin()
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+	require.NoError(t, err)
+	deaths := 0
+	parked := func() bool {
+		run, err := st.Run(t.Context(), "default", id, store.ResolveNone)
+		require.NoError(t, err)
+		return run.ParkedAt != 0
+	}
+	for !parked() {
+		select {
+		case <-begun:
+			deaths++
+			require.NoError(t, st.Fence(t.Context(), e.Kill()))
+			e = begin()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	require.Equal(t, 4, deaths, "the first start is not written down, the next three are")
+	_, why, err := e.Waits(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, engine.CodePoison, why.Code)
+	mended.Store(true)
+	require.NoError(t, e.Resume(t.Context(), id, "somebody"))
+	run, err := e.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "alive", string(run.Output))
+	require.NoError(t, e.Stop(t.Context()))
+}
