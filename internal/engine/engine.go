@@ -69,6 +69,7 @@ type Engine struct {
 	waiting  waitingList
 	active   int
 	suspects int           // runs whose last owner died and that have not shown yet that they do no harm
+	trust    int           // how many have shown it
 	drained  chan struct{} // closed when active becomes 0 while the engine stops
 	stopped  bool
 	results  map[store.RunKey][]chan *journal.Run // those who wait for a run
@@ -297,14 +298,16 @@ func (e *Engine) Stop(ctx context.Context) error {
 	}
 	e.stop()
 	e.timers.stop()
+	var handed sync.WaitGroup
 	for _, x := range e.all() {
-		x.leave(ErrStopped)
+		handed.Go(x.handOver)
 	}
+	handed.Wait()
 	me := e.self()
 	err := me.committer.Close(ctx)
 	e.kill()
 	e.work.Wait()
-	// What this incarnation still owned is free now.
+	// What this incarnation still owns, if anything, is free now.
 	return errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), me.id))
 }
 

@@ -232,6 +232,21 @@ func (x *exec) learn(run *journal.Run, events []journal.Event) bool {
 	return true
 }
 
+// handOver gives the run back because the engine stops: with what it has done, and due at once. Its goroutines end at their next call.
+func (x *exec) handOver() {
+	x.mu.Lock()
+	if x.phase != phaseRunning || !x.begin() || x.phase != phaseRunning {
+		x.mu.Unlock()
+		x.leave(ErrStopped)
+		return
+	}
+	cmd := x.owned(x.take())
+	cmd.Lease, cmd.WakeAt = journal.LeaseRelease, x.eng.now()
+	x.mu.Unlock()
+	x.leave(ErrStopped)
+	_, _ = x.me.committer.Do(x.eng.hard, cmd) // if it fails, the run is freed with the incarnation
+}
+
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
 func (x *exec) parkForGood(reason *journal.Error) {
 	_, _ = x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep)

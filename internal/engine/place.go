@@ -11,7 +11,8 @@ const (
 	placeWaiting // nobody owns the run; its goroutines are a cache
 )
 
-// maxSuspects is how many runs of dead processes are tried at the same time: one of them may be what killed its process.
+// maxSuspects is how many runs of dead processes are tried at the same time: one of them may be what killed its process. Each that has shown that it does no
+// harm makes room for one more.
 const maxSuspects = 8
 
 // waitingList has the executions that wait, the one that has waited longest first.
@@ -128,14 +129,14 @@ func (x *exec) evict() {
 func (e *Engine) freeSuspects() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return maxSuspects - e.suspects
+	return maxSuspects + e.trust - e.suspects
 }
 
 // suspected takes a place among the runs whose last owner died. It reports false if there is none.
 func (e *Engine) suspected() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.suspects >= maxSuspects {
+	if e.suspects >= maxSuspects+e.trust {
 		return false
 	}
 	e.suspects++
@@ -159,6 +160,7 @@ func (x *exec) acquit() {
 	x.mu.Unlock()
 	if was {
 		x.eng.mu.Lock()
+		x.eng.trust++
 		x.eng.cleared(x)
 		x.eng.mu.Unlock()
 	}

@@ -65,3 +65,44 @@ func TestPoison(t *testing.T) {
 	require.Equal(t, "alive", string(run.Output))
 	require.NoError(t, e.Stop(t.Context()))
 }
+
+// TestAStoppedEngineIsNotADeadOne stops an engine in the middle of a step: the run is given back with what it has done, and is no suspect.
+func TestAStoppedEngineIsNotADeadOne(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	begun, hold := make(chan struct{}, 2), true
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		if _, err := b.Step(engine.StepSpec{Name: "first"}, func(context.Context, engine.StepInfo) (journal.Payload, error) { return nil, nil }); err != nil {
+			return nil, err
+		}
+		return b.Step(engine.StepSpec{Name: "second"}, func(ctx context.Context, _ engine.StepInfo) (journal.Payload, error) {
+			begun <- struct{}{}
+			if hold {
+				<-ctx.Done()
+			}
+			return journal.Payload("done"), nil
+		})
+	}}
+	first, err := engine.New(t.Context(), st, engine.Config{}, wf)
+	require.NoError(t, err)
+	id, err := first.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+	require.NoError(t, err)
+	<-begun
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = first.Stop(over)
+	run, err := st.Run(t.Context(), "default", id, store.ResolveNone)
+	require.NoError(t, err)
+	require.True(t, run.Owner.IsZero())
+	require.Greater(t, run.WakeAt, store.WakeAfterDeath, "due, and not as the run of a dead process")
+
+	hold = false
+	second, err := engine.New(t.Context(), st, engine.Config{}, wf)
+	require.NoError(t, err)
+	run, err = second.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "done", string(run.Output))
+	require.NoError(t, second.Stop(t.Context()))
+}

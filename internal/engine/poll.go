@@ -56,7 +56,7 @@ func (e *Engine) takeDue() {
 	}
 	self := e.self().id
 	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: self, Now: store.WakeAfterDeath}
-	if f.Limit = e.freeSuspects(); f.Limit > 0 {
+	if f.Limit = min(e.freeSuspects(), 200); f.Limit > 0 {
 		if due, err := e.store.Due(e.life, f); err == nil {
 			e.takeAll(due) // one that shows that it does no harm asks for the next
 		}

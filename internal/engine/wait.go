@@ -92,7 +92,7 @@ func (e *Engine) notOver(key store.RunKey, ch chan *journal.Run) {
 // The most that is remembered of runs that ended here.
 const (
 	maxRecent      = 10_000
-	maxRecentBytes = 4096 // of one output
+	maxRecentBytes = 1024 // of one output
 )
 
 // recent remembers the results of runs that ended here lately: who starts many and then asks for their results need not read them all. The end of a run
