@@ -296,19 +296,25 @@ func (e *Engine) Stop(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	e.stop()
 	e.timers.stop()
-	var handed sync.WaitGroup
-	for _, x := range e.all() {
-		handed.Go(x.handOver)
-	}
-	handed.Wait()
+	e.handOver() // before any context ends: what code does because of that must not be recorded
+	e.stop()
+	e.handOver() // who was just being started
 	me := e.self()
 	err := me.committer.Close(ctx)
 	e.kill()
 	e.work.Wait()
 	// What this incarnation still owns, if anything, is free now.
 	return errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), me.id))
+}
+
+// handOver gives all runs back.
+func (e *Engine) handOver() {
+	var handed sync.WaitGroup
+	for _, x := range e.all() {
+		handed.Go(x.handOver)
+	}
+	handed.Wait()
 }
 
 // all returns the executions that there are.

@@ -144,10 +144,15 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 
 // leave ends the execution: its goroutines end at their next call.
 func (x *exec) leave(cause error) {
+	x.leaveIf(cause, func() bool { return true })
+}
+
+// leaveIf ends the execution if a condition holds, which is asked with the lock held. It reports whether it did.
+func (x *exec) leaveIf(cause error, holds func() bool) bool {
 	x.mu.Lock()
-	if x.phase == phaseGone {
+	if x.phase == phaseGone || !holds() {
 		x.mu.Unlock()
-		return
+		return false
 	}
 	x.phase = phaseGone
 	for w := range x.blocked {
@@ -163,6 +168,7 @@ func (x *exec) leave(cause error) {
 	}
 	x.over(cause)
 	x.eng.forget(x)
+	return true
 }
 
 // check ends the calling goroutine if the execution is over.

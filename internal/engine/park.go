@@ -117,7 +117,10 @@ func (x *exec) wake() bool {
 	fired, events := x.rung(x.eng.now())
 	cmd := x.claiming(events)
 	x.mu.Unlock()
-	x.eng.works(x)
+	if !x.eng.works(x) {
+		x.parked()
+		return false
+	}
 
 	res, err := x.commit(cmd)
 	switch {
@@ -193,7 +196,10 @@ func (x *exec) hand(e journal.Event) (*journal.Result, bool) {
 	}
 	cmd := x.claiming([]journal.Event{e})
 	x.mu.Unlock()
-	x.eng.works(x)
+	if !x.eng.works(x) {
+		x.parked()
+		return nil, false
+	}
 	res, err := x.me.committer.Do(x.eng.hard, cmd)
 	if err != nil {
 		x.parked()

@@ -1,6 +1,10 @@
 package engine
 
-import "container/list"
+import (
+	"container/list"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
 
 // place is what an execution takes of the engine's room.
 type place uint8
@@ -87,13 +91,15 @@ func (e *Engine) move(x *exec, to place) {
 	}
 }
 
-// works is called when an execution goes on: it takes a place, also if there is none.
-func (e *Engine) works(x *exec) {
+// works is called when an execution wants to go on: it takes a place, also if there is none. An engine that stops lets none go on.
+func (e *Engine) works(x *exec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.execs[x.key] == x {
-		e.move(x, placeActive)
+	if e.stopped || e.execs[x.key] != x {
+		return false
 	}
+	e.move(x, placeActive)
+	return true
 }
 
 // rests is called when an execution waits. If more wait than are to be kept, the one that has waited longest is evicted.
@@ -115,12 +121,12 @@ func (e *Engine) rests(x *exec) {
 
 // evict drops an execution from memory, if it still waits. Its goroutines end; nothing that they do is recorded.
 func (x *exec) evict() {
-	x.mu.Lock()
-	waits := x.phase == phaseParked
-	at := x.firstDue()
-	x.mu.Unlock()
-	if waits {
-		x.leave(ErrEvicted)
+	var at journal.Time
+	evicted := x.leaveIf(ErrEvicted, func() bool {
+		at = x.firstDue()
+		return x.phase == phaseParked // it may be about to go on
+	})
+	if evicted {
 		x.eng.lookBy(at)
 	}
 }

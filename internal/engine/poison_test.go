@@ -81,6 +81,7 @@ func TestAStoppedEngineIsNotADeadOne(t *testing.T) {
 			begun <- struct{}{}
 			if hold {
 				<-ctx.Done()
+				return nil, ctx.Err() // must not be taken for a failure
 			}
 			return journal.Payload("done"), nil
 		})
