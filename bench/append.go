@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	randv2 "math/rand/v2"
 	"strconv"
@@ -11,12 +12,12 @@ import (
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 const (
 	namespace = "bench"
-	steps     = 10
-	perRun    = steps + 3 // events of a run
+	perRun    = 10 + 3 // events of a run: ten steps
 )
 
 // engine is a committer with the clock and ids of a process.
@@ -25,12 +26,12 @@ type engine struct {
 	self journal.ID
 }
 
-func openEngine(ctx context.Context, db *database) (*engine, error) {
+func openEngine(ctx context.Context, st store.Store) (*engine, error) {
 	self, err := journal.NewMinter(rand.Reader).Mint(now())
 	if err != nil {
 		return nil, err
 	}
-	c, err := commit.New(ctx, db.store, self, &commit.Config{Now: now})
+	c, err := commit.New(ctx, st, self, &commit.Config{Now: now})
 	if err != nil {
 		return nil, err
 	}
@@ -92,8 +93,8 @@ func (l *life) step(ctx context.Context) error {
 }
 
 // lives returns callers that live runs.
-func lives(e *engine, n int) ([]func(context.Context) error, error) {
-	callers := make([]func(context.Context) error, n)
+func lives(e *engine, n int) ([]call, error) {
+	callers := make([]call, n)
 	for i := range callers {
 		l, err := newLife(e)
 		if err != nil {
@@ -105,7 +106,7 @@ func lives(e *engine, n int) ([]func(context.Context) error, error) {
 }
 
 func appendWorkload(ctx context.Context, db *database, o options, out *report) error {
-	e, err := openEngine(ctx, db)
+	e, err := openEngine(ctx, db.store)
 	if err != nil {
 		return err
 	}
@@ -125,35 +126,34 @@ func appendCell(ctx context.Context, db *database, e *engine, loop *rawLoop, n i
 	if err != nil {
 		return err
 	}
-	plain := make([]func(context.Context) error, n)
-	for i := range plain {
-		plain[i] = loop.insert
-	}
-	var statements, transactions, events int64
-	ours, theirs, err := pairs(ctx, max(5, o.seconds/2), o.slice, func(ctx context.Context, d time.Duration) (slice, error) {
-		stmts, stats := db.statements(), e.Stats()
-		s, err := runSlice(ctx, d, db.meter, callers)
-		after := e.Stats()
-		statements += db.statements() - stmts
-		transactions += after.Batches - stats.Batches
-		events += after.Events - stats.Events
-		return s, err
-	}, func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, plain) })
+	ours, theirs, err := pairs(ctx, o.pairs(), o.slice, db.loop(callers...), db.loop(repeat(n, loop.insert)...))
 	if err != nil {
 		return err
 	}
-	a, b := total(ours), total(theirs)
-	return out.add(row{
-		Bench: "append", Store: db.kind, InFlight: n, Value: medianRate(ours), Unit: "events/s", Raw: medianRate(theirs), Ratio: ratio(ours, theirs),
-		Pairs: len(ours), P50: a.quantile(0.5), P99: a.quantile(0.99), RawP50: b.quantile(0.5), RawP99: b.quantile(0.99),
-		CPU: a.perEvent(a.use.cpu), RawCPU: b.perEvent(b.use.cpu), Bytes: a.perEvent(a.use.bytes), RawBytes: b.perEvent(b.use.bytes),
-		Statements: float64(statements) / float64(max(events, 1)), Transactions: float64(transactions) / float64(max(events, 1)),
-	})
+	return out.add(compare("append", db, n, "events/s", ours, theirs))
+}
+
+// appendBeside is the side of append with n callers on an empty store beside that of the database. Close it when it is not needed any more.
+func appendBeside(ctx context.Context, db *database, n int) (mine side, closeBoth func() error, err error) {
+	st, err := db.place("beside").open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := openEngine(ctx, st)
+	if err != nil {
+		return nil, nil, errors.Join(err, st.Close())
+	}
+	closeBoth = func() error { return errors.Join(e.Close(context.WithoutCancel(ctx)), st.Close()) }
+	callers, err := lives(e, n)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeBoth())
+	}
+	return db.loop(callers...), closeBoth, nil
 }
 
 // growthWorkload appends until the database is large, and compares the first tenth with the last.
 func growthWorkload(ctx context.Context, db *database, o options, out *report) error {
-	e, err := openEngine(ctx, db)
+	e, err := openEngine(ctx, db.store)
 	if err != nil {
 		return err
 	}
@@ -163,11 +163,12 @@ func growthWorkload(ctx context.Context, db *database, o options, out *report) e
 	if err != nil {
 		return err
 	}
+	fill := db.loop(callers...)
 	var parts [][]slice
 	var part []slice
 	begin := e.Stats().Events
 	for written := int64(0); written < int64(o.events); {
-		s, err := runSlice(ctx, o.slice/4, db.meter, callers)
+		s, err := fill(ctx, o.slice/4)
 		if err != nil {
 			return err
 		}
@@ -182,7 +183,7 @@ func growthWorkload(ctx context.Context, db *database, o options, out *report) e
 		t := total(p)
 		err := out.add(row{
 			Bench: "growth", Store: db.kind, InFlight: n, Value: t.rate(), Unit: "events/s", Raw: first.rate(), Ratio: t.rate() / first.rate(),
-			P50: t.quantile(0.5), P99: t.quantile(0.99), CPU: t.perEvent(t.use.cpu), Bytes: t.perEvent(t.use.bytes),
+			P50: t.p50(), P99: t.quantile(0.99), CPU: t.perEvent(t.use.cpu), Bytes: t.perEvent(t.use.bytes),
 			Note: fmt.Sprintf("to %d events; raw is the first tenth", o.events*(i+1)/10),
 		})
 		if err != nil {

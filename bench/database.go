@@ -3,40 +3,56 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/cairn-workflow/cairn/internal/pgcluster"
 	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/postgres"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
+const (
+	kindSQLite   = "sqlite"
+	kindPostgres = "postgres"
+)
+
 // database is an empty store, and beside it a plain table of the same kind.
 type database struct {
 	kind  string
-	store store.Store
+	store *counted
 	raw   rawTable
-	meter func() use
-	// statements counts what the store's writers have executed.
-	statements func() int64
-	closers    []func() error
+	// place names another store of the same kind, in the same directory or on the same server.
+	place   func(name string) place
+	meter   func() use
+	closers []func() error
 }
 
-// rawTable is one plain table: an integer key and 200 bytes.
-type rawTable interface {
-	// insert adds n rows in one transaction.
-	insert(ctx context.Context, n int) error
-	// get reads a row by its key.
-	get(ctx context.Context, key int64) error
+// place is where a store can be: a file, or a schema on a server.
+type place struct {
+	Kind    string
+	Address string // path or URL
+	Schema  string // on a server
 }
 
-// counter is a store that counts its statements.
-type counter interface{ Statements() int64 }
+// open opens the store, and makes it if there is none.
+func (p place) open(ctx context.Context) (store.Store, error) {
+	if p.Kind == kindPostgres {
+		return postgres.Open(ctx, p.Address, &postgres.Config{Schema: p.Schema})
+	}
+	return sqlite.Open(ctx, p.Address, nil)
+}
+
+// openRaw opens the plain table at a place, which may not be there yet.
+func (p place) openRaw(ctx context.Context) (rawTable, error) {
+	if p.Kind == kindPostgres {
+		return openRawPostgres(ctx, p.Address)
+	}
+	return openRawSQLite(ctx, p.Address)
+}
+
+// rawPlace is where the plain table is.
+func (db *database) rawPlace() place { return db.place("raw") }
 
 func (db *database) close() error {
 	var err error
@@ -46,84 +62,52 @@ func (db *database) close() error {
 	return err
 }
 
-func openDatabase(ctx context.Context, kind string) (*database, error) {
+// openDatabase opens an empty database. The server is for PostgreSQL: see [database.preparePostgres].
+func openDatabase(ctx context.Context, kind, server string) (*database, error) {
 	db := &database{kind: kind}
-	open := db.openSQLite
-	if kind == "postgres" {
-		open = db.openPostgres
+	var meter func() use
+	var err error
+	if kind == kindPostgres {
+		meter, err = db.preparePostgres(ctx, server)
+	} else {
+		meter, err = db.prepareSQLite()
 	}
-	if err := open(ctx); err != nil {
+	if err == nil {
+		err = db.open(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, db.close())
 	}
-	db.statements = func() int64 { return 0 }
-	if c, ok := db.store.(counter); ok {
-		db.statements = c.Statements
+	db.meter = func() use {
+		u := meter()
+		u.statements, u.transactions = float64(db.store.statements()), float64(db.store.transactions.Load())
+		return u
 	}
 	return db, nil
 }
 
-func (db *database) openSQLite(ctx context.Context) error {
+// open opens the store and the plain table.
+func (db *database) open(ctx context.Context) error {
+	st, err := db.place("cairn").open(ctx)
+	if err != nil {
+		return err
+	}
+	db.store = &counted{Store: st}
+	db.closers = append(db.closers, st.Close)
+	if db.raw, err = db.rawPlace().openRaw(ctx); err != nil {
+		return err
+	}
+	db.closers = append(db.closers, db.raw.close)
+	return db.raw.create(ctx)
+}
+
+// prepareSQLite makes a directory. The meter that it returns knows CPU and bytes.
+func (db *database) prepareSQLite() (meter func() use, err error) {
 	dir, err := os.MkdirTemp("", "cairn-bench-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	db.closers = append(db.closers, func() error { return os.RemoveAll(dir) })
-	db.meter = func() use { return use{cpu: ownCPU(), bytes: ownBytes()} }
-	st, err := sqlite.Open(ctx, filepath.Join(dir, "cairn.db"), nil)
-	if err != nil {
-		return err
-	}
-	db.store = st
-	db.closers = append(db.closers, st.Close)
-	raw, err := openRawSQLite(ctx, filepath.Join(dir, "raw.db"))
-	if err != nil {
-		return err
-	}
-	db.raw = raw
-	db.closers = append(db.closers, raw.close)
-	return nil
-}
-
-// openPostgres uses the server that CAIRN_BENCH_POSTGRES_URL names (its database must be empty), or a throw-away one with
-// the server's own defaults, which sync to disk at each commit.
-func (db *database) openPostgres(ctx context.Context) error {
-	url := os.Getenv("CAIRN_BENCH_POSTGRES_URL")
-	serverCPU := func() float64 { return 0 }
-	if url == "" {
-		cluster, err := pgcluster.New(ctx, pgcluster.Options{Durable: true})
-		if err != nil {
-			return fmt.Errorf("start PostgreSQL (make setup installs it): %w", err)
-		}
-		db.closers = append(db.closers, cluster.Stop)
-		url = cluster.URL()
-		serverCPU = func() float64 { return childCPU(cluster.PID()) }
-	}
-	st, err := postgres.Open(ctx, url, nil)
-	if err != nil {
-		return err
-	}
-	db.store = st
-	db.closers = append(db.closers, st.Close)
-	raw, err := openRawPostgres(ctx, url)
-	if err != nil {
-		return err
-	}
-	db.raw = raw
-	db.closers = append(db.closers, raw.close)
-	control, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
-	}
-	db.closers = append(db.closers, func() error { return control.Close(context.WithoutCancel(ctx)) })
-	db.meter = func() use { return use{cpu: ownCPU() + serverCPU(), bytes: walBytes(ctx, control)} }
-	return nil
-}
-
-// walBytes returns how much the server has written to its log.
-func walBytes(ctx context.Context, conn *pgx.Conn) float64 {
-	var n float64
-	if err := conn.QueryRow(ctx, `select pg_current_wal_insert_lsn() - '0/0'::pg_lsn`).Scan(&n); err != nil {
-		return 0
-	}
-	return n
+	db.place = func(name string) place { return place{Kind: kindSQLite, Address: filepath.Join(dir, name+".db")} }
+	return func() use { return use{cpu: ownCPU(), bytes: ownBytes()} }, nil
 }

@@ -2,11 +2,15 @@
 //
 //	go run ./bench [-json] [-store sqlite|postgres|all] [-seconds N] WORKLOAD…
 //
+// The store alone: append, growth, read, list. The engine: w1, w10, w1-closed and w10-closed (how much), latency, hook and fan (how soon),
+// waiting (runs that sleep), cold (a new process), steps (a long run). Without a WORKLOAD all are run.
+//
 // Machines are noisy, so the figure to look at is the ratio: both sides run in turns within one process. docs/benchmarks.md
 // explains the workloads and keeps results.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -30,11 +34,18 @@ type workload struct {
 // options are what the command line says.
 type options struct {
 	seconds int
+	least   int
 	slice   time.Duration
 	callers []int
 	events  int
 	runs    int
+	waiting int
+	steps   int
+	server  string // "": a throw-away PostgreSQL for each workload
 }
+
+// pairs is how often the sides of a cell have their turns.
+func (o options) pairs() int { return max(o.least, o.seconds/2) }
 
 func workloads() []workload {
 	return []workload{
@@ -46,7 +57,12 @@ func workloads() []workload {
 		{"w10", "the same with ten steps, one after the other", backlog("w10", 10)},
 		{"w1-closed", "start a one-step run and wait for it, 1 and 64 callers", closedLoop("w1-closed", 1, 1, 64)},
 		{"w10-closed", "the same with ten steps", closedLoop("w10-closed", 10, 1, 64)},
-		{"fan", "one run with 500 parallel steps", fanOut},
+		{"fan", "one run with 500 parallel steps", fanWorkload},
+		{"latency", "one one-step run after the other, from start to result", latencyWorkload},
+		{"hook", "one waiting run after the other, from what is sent to it to its result", hookWorkload},
+		{"waiting", "runs that sleep: start them, keep them, wake them", waitingWorkload},
+		{"cold", "a new process, from its start to the result of its first run", coldWorkload},
+		{"steps", "what a step costs at the end of a long run, beside its beginning", stepsWorkload},
 	}
 }
 
@@ -61,20 +77,27 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, w io.Writer) error {
+	if len(args) == 2 && args[0] == childFlag {
+		return runChild(ctx, args[1], w)
+	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	which := flags.String("store", "all", "sqlite, postgres or all")
-	seconds := flags.Int("seconds", 10, "seconds for each cell; at least five pairs of slices are measured")
+	seconds := flags.Int("seconds", 10, "seconds for each cell")
+	least := flags.Int("pairs", 5, "the least pairs of slices to measure for each cell, however long it takes")
 	callers := flags.String("callers", "1,16,64,256,1000", "callers at the same time, for append")
 	events := flags.Int("events", 1_000_000, "events to grow to, for growth")
 	slice := flags.Duration("slice", time.Second, "how long one side runs before the other has its turn")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to this file")
-	runs := flags.Int("runs", 1_000_000, "runs to list, for list")
+	runs := flags.Int("runs", 1_000_000, "runs to list, for list; the most that read, w1 and w10 make")
+	waiting := flags.Int("runs-waiting", 100_000, "runs that sleep, for waiting; a fifth as many are woken")
+	steps := flags.Int("steps", 10_000, "steps of the long run, for steps")
+	server := flags.String("postgres", "", "URL of a PostgreSQL server where databases may be created, or CAIRN_BENCH_POSTGRES_URL; without one, each workload starts its own")
 	flags.Usage = func() { usage(flags) }
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	o := options{seconds: *seconds, slice: *slice, events: *events, runs: *runs}
+	o := options{seconds: *seconds, least: max(1, *least), slice: *slice, events: *events, runs: *runs, waiting: *waiting, steps: *steps, server: cmp.Or(*server, os.Getenv("CAIRN_BENCH_POSTGRES_URL"))}
 	for text := range strings.SplitSeq(*callers, ",") {
 		var n int
 		if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 {
@@ -149,8 +172,8 @@ func choose(names []string) ([]workload, error) {
 func storeKinds(which string) ([]string, error) {
 	switch which {
 	case "all":
-		return []string{"sqlite", "postgres"}, nil
-	case "sqlite", "postgres":
+		return []string{kindSQLite, kindPostgres}, nil
+	case kindSQLite, kindPostgres:
 		return []string{which}, nil
 	default:
 		return nil, fmt.Errorf("unknown store %q: want sqlite, postgres or all", which)
@@ -161,7 +184,7 @@ func storeKinds(which string) ([]string, error) {
 func runStore(ctx context.Context, kind string, chosen []workload, o options, out *report) error {
 	for _, wl := range chosen {
 		began := time.Now()
-		db, err := openDatabase(ctx, kind)
+		db, err := openDatabase(ctx, kind, o.server)
 		if err != nil {
 			return err
 		}

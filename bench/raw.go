@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"net/url"
 	"runtime"
 	"sync"
@@ -14,6 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"modernc.org/sqlite"
 )
+
+// rawTable is one plain table: an integer key and 200 bytes.
+type rawTable interface {
+	create(ctx context.Context) error
+	// insert adds n rows in one transaction.
+	insert(ctx context.Context, n int) error
+	// get reads a row by its key.
+	get(ctx context.Context, key int64) error
+	close() error
+}
 
 // rowBytes is the size of a raw row, and of a step's result.
 const rowBytes = 200
@@ -104,8 +113,14 @@ type rawSQLite struct {
 	conn *sql.Conn
 	body []byte
 
-	stmts map[string]driver.StmtExecContext
+	stmts map[string]execStmt
 	ctx   context.Context // never ends, as in the store
+}
+
+// execStmt is a statement that takes a context.
+type execStmt interface {
+	driver.Stmt
+	driver.StmtExecContext
 }
 
 func openRawSQLite(ctx context.Context, path string) (*rawSQLite, error) {
@@ -116,17 +131,26 @@ func openRawSQLite(ctx context.Context, path string) (*rawSQLite, error) {
 	}
 	db := sql.OpenDB(connector)
 	db.SetMaxIdleConns(5)
-	if _, err := db.ExecContext(ctx, `create table raw (id integer primary key, body blob not null)`); err != nil {
-		return nil, err
-	}
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &rawSQLite{db: db, conn: conn, body: make([]byte, rowBytes), stmts: map[string]driver.StmtExecContext{}, ctx: context.Background()}, nil
+	return &rawSQLite{db: db, conn: conn, body: make([]byte, rowBytes), stmts: map[string]execStmt{}, ctx: context.Background()}, nil
 }
 
-func (r *rawSQLite) close() error { return errors.Join(r.conn.Close(), r.db.Close()) }
+func (r *rawSQLite) create(ctx context.Context) error {
+	_, err := r.db.ExecContext(ctx, `create table raw (id integer primary key, body blob not null)`)
+	return err
+}
+
+// close closes the statements, too: with one left, SQLite keeps the connection and its cache.
+func (r *rawSQLite) close() error {
+	var err error
+	for _, stmt := range r.stmts {
+		err = errors.Join(err, stmt.Close())
+	}
+	return errors.Join(err, r.conn.Close(), r.db.Close())
+}
 
 func (r *rawSQLite) insert(_ context.Context, n int) error {
 	return r.conn.Raw(func(dc any) error {
@@ -153,7 +177,7 @@ func (r *rawSQLite) exec(conn driver.ConnPrepareContext, query string, times int
 			return err
 		}
 		var ok bool
-		if stmt, ok = prepared.(driver.StmtExecContext); !ok {
+		if stmt, ok = prepared.(execStmt); !ok {
 			return errors.New("the driver's statements take no context")
 		}
 		r.stmts[query] = stmt
@@ -183,14 +207,16 @@ func openRawPostgres(ctx context.Context, url string) (*rawPostgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := pool.Exec(ctx, `create table raw (id bigint generated always as identity primary key, body bytea not null)`); err != nil {
-		return nil, fmt.Errorf("the benchmark needs an empty database: %w", err)
-	}
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}
 	return &rawPostgres{conn: conn, pool: pool}, nil
+}
+
+func (r *rawPostgres) create(ctx context.Context) error {
+	_, err := r.pool.Exec(ctx, `create table raw (id bigint generated always as identity primary key, body bytea not null)`)
+	return err
 }
 
 func (r *rawPostgres) close() error {

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
@@ -20,27 +20,16 @@ func readWorkload(ctx context.Context, db *database, o options, out *report) err
 		return err
 	}
 	for _, n := range []int{1, 16} {
-		mine, raw := make([]func(context.Context) error, n), make([]func(context.Context) error, n)
-		for i := range n {
-			mine[i] = func(ctx context.Context) error {
-				_, err := db.store.Run(ctx, namespace, ids[rand.IntN(len(ids))], store.ResolveAll)
-				return err
-			}
-			raw[i] = func(ctx context.Context) error { return db.raw.get(ctx, rand.Int64N(int64(runs))+1) }
+		mine := func(ctx context.Context) error {
+			_, err := db.store.Run(ctx, namespace, ids[rand.IntN(len(ids))], store.ResolveAll)
+			return err
 		}
-		ours, theirs, err := pairs(ctx, max(5, o.seconds/2), o.slice,
-			func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, mine) },
-			func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, raw) })
+		raw := func(ctx context.Context) error { return db.raw.get(ctx, rand.Int64N(int64(runs))+1) }
+		ours, theirs, err := pairs(ctx, o.pairs(), o.slice, db.loop(repeat(n, mine)...), db.loop(repeat(n, raw)...))
 		if err != nil {
 			return err
 		}
-		a, b := total(ours), total(theirs)
-		err = out.add(row{
-			Bench: "read", Store: db.kind, InFlight: n, Value: medianRate(ours), Unit: "reads/s", Raw: medianRate(theirs), Ratio: ratio(ours, theirs),
-			Pairs: len(ours), P50: a.quantile(0.5), P99: a.quantile(0.99), RawP50: b.quantile(0.5), RawP99: b.quantile(0.99),
-			CPU: a.perEvent(a.use.cpu), RawCPU: b.perEvent(b.use.cpu),
-		})
-		if err != nil {
+		if err := out.add(compare("read", db, n, "reads/s", ours, theirs)); err != nil {
 			return err
 		}
 	}
@@ -49,7 +38,7 @@ func readWorkload(ctx context.Context, db *database, o options, out *report) err
 
 // createRuns makes runs that have only been created, many in each transaction.
 func createRuns(ctx context.Context, db *database, n int) ([]journal.ID, error) {
-	e, err := openEngine(ctx, db)
+	e, err := openEngine(ctx, db.store)
 	if err != nil {
 		return nil, err
 	}
@@ -99,36 +88,30 @@ func listWorkload(ctx context.Context, db *database, o options, out *report) err
 		{"by status", store.RunFilter{Statuses: []journal.Status{journal.StatusPending}}},
 	}
 	limit := max(1, o.runs/1000)
+	pages := min(1000, o.runs/limit)
 	for _, f := range filters {
 		page := store.Page{Limit: limit, Desc: true}
 		last := page
-		for range 999 {
+		for range pages - 1 {
 			list, err := db.store.Runs(ctx, namespace, f.filter, last)
 			if err != nil {
 				return err
 			}
 			last.Cursor = list.Cursor
 		}
-		read := func(p store.Page) func(context.Context, time.Duration) (slice, error) {
-			call := func(ctx context.Context) error {
+		read := func(p store.Page) side {
+			return db.loop(func(ctx context.Context) error {
 				_, err := db.store.Runs(ctx, namespace, f.filter, p)
 				return err
-			}
-			return func(ctx context.Context, d time.Duration) (slice, error) {
-				return runSlice(ctx, d, db.meter, []func(context.Context) error{call})
-			}
+			})
 		}
 		ours, theirs, err := pairs(ctx, 5, o.slice/2, read(last), read(page))
 		if err != nil {
 			return err
 		}
-		a, b := total(ours), total(theirs)
-		err = out.add(row{
-			Bench: "list", Store: db.kind, InFlight: 1, Value: medianRate(ours), Unit: "pages/s", Raw: medianRate(theirs), Ratio: ratio(ours, theirs),
-			Pairs: len(ours), P50: a.quantile(0.5), P99: a.quantile(0.99), RawP50: b.quantile(0.5), RawP99: b.quantile(0.99), CPU: a.perEvent(a.use.cpu),
-			RawCPU: b.perEvent(b.use.cpu), Note: "page 1000 of " + f.name + "; raw is page 1",
-		})
-		if err != nil {
+		r := compare("list", db, 1, "pages/s", ours, theirs)
+		r.Note = fmt.Sprintf("page %d of %s; raw is page 1", pages, f.name)
+		if err := out.add(r); err != nil {
 			return err
 		}
 	}

@@ -18,8 +18,30 @@ type slice struct {
 
 func (s *slice) rate() float64 { return float64(s.events) / s.seconds }
 
+// cost returns the microseconds that an event took on average.
+func (s *slice) cost() float64 { return s.perEvent(s.seconds * 1e6) }
+
+// call does one thing and waits for its answer.
+type call func(context.Context) error
+
+func repeat(n int, f call) []call {
+	callers := make([]call, n)
+	for i := range callers {
+		callers[i] = f
+	}
+	return callers
+}
+
+// side is one of the things that are measured beside each other. It works for about the given time.
+type side func(context.Context, time.Duration) (slice, error)
+
+// loop is a side on which callers make their calls again and again.
+func (db *database) loop(callers ...call) side {
+	return func(ctx context.Context, d time.Duration) (slice, error) { return runSlice(ctx, d, db.meter, callers) }
+}
+
 // runSlice lets callers work until the time is over, each waiting for its own answer before it goes on. Each makes one call at least.
-func runSlice(ctx context.Context, d time.Duration, meter func() use, callers []func(context.Context) error) (slice, error) {
+func runSlice(ctx context.Context, d time.Duration, meter func() use, callers []call) (slice, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	before := meter()
@@ -50,31 +72,50 @@ func runSlice(ctx context.Context, d time.Duration, meter func() use, callers []
 	return s, errors.Join(errs...)
 }
 
-// pairs runs two sides in turns, and returns their slices.
-func pairs(ctx context.Context, n int, d time.Duration, mine, raw func(context.Context, time.Duration) (slice, error)) (ours, theirs []slice, err error) {
-	for i := range n + 1 {
-		a, err := mine(ctx, d)
-		if err != nil {
-			return nil, nil, err
-		}
-		b, err := raw(ctx, d)
-		if err != nil {
-			return nil, nil, err
-		}
-		if i > 0 { // the first pair warms up
-			ours, theirs = append(ours, a), append(theirs, b)
+// turns lets the sides work in turns, n times, and returns the slices of each.
+func turns(ctx context.Context, n int, d time.Duration, sides ...side) ([][]slice, error) {
+	all := make([][]slice, len(sides))
+	for round := range n + 1 {
+		for i, side := range sides {
+			s, err := side(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			if round > 0 { // the first round warms up
+				all[i] = append(all[i], s)
+			}
 		}
 	}
-	return ours, theirs, nil
+	return all, nil
+}
+
+// pairs is turns with two sides.
+func pairs(ctx context.Context, n int, d time.Duration, mine, raw side) (ours, theirs []slice, err error) {
+	all, err := turns(ctx, n, d, mine, raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return all[0], all[1], nil
 }
 
 // ratio returns the median of the rates' ratios, pair by pair.
-func ratio(ours, theirs []slice) float64 {
+func ratio(ours, theirs []slice) float64 { return medianRatio(ours, theirs, (*slice).rate) }
+
+// medianRatio returns the median of the ratios of a figure, pair by pair.
+func medianRatio(ours, theirs []slice, figure func(*slice) float64) float64 {
 	ratios := make([]float64, len(ours))
 	for i := range ours {
-		ratios[i] = ours[i].rate() / theirs[i].rate()
+		ratios[i] = over(figure(&ours[i]), figure(&theirs[i]))
 	}
 	return median(ratios)
+}
+
+// over divides; what cannot be divided by is 0 here.
+func over(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
 }
 
 func median(v []float64) float64 {
@@ -85,12 +126,15 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-func medianRate(s []slice) float64 {
-	rates := make([]float64, len(s))
+func medianRate(s []slice) float64 { return medianOf(s, (*slice).rate) }
+
+// medianOf returns the median of a figure of slices.
+func medianOf(s []slice, figure func(*slice) float64) float64 {
+	figures := make([]float64, len(s))
 	for i := range s {
-		rates[i] = s[i].rate()
+		figures[i] = figure(&s[i])
 	}
-	return median(rates)
+	return median(figures)
 }
 
 // total adds slices up.
@@ -102,21 +146,18 @@ func total(s []slice) slice {
 		t.latencies = append(t.latencies, s[i].latencies...)
 		t.use = t.use.plus(s[i].use)
 	}
-	slices.Sort(t.latencies)
 	return t
 }
 
-// quantile returns microseconds. The latencies are sorted.
+// quantile returns microseconds.
 func (s *slice) quantile(q float64) float64 {
 	if len(s.latencies) == 0 {
 		return 0
 	}
+	slices.Sort(s.latencies)
 	return float64(s.latencies[int(q*float64(len(s.latencies)-1))].Nanoseconds()) / 1e3
 }
 
-func (s *slice) perEvent(v float64) float64 {
-	if s.events == 0 {
-		return 0
-	}
-	return v / float64(s.events)
-}
+func (s *slice) p50() float64 { return s.quantile(0.5) }
+
+func (s *slice) perEvent(v float64) float64 { return over(v, float64(s.events)) }

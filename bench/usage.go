@@ -10,12 +10,19 @@ import (
 
 // use is what something cost.
 type use struct {
-	cpu   float64 // microseconds, of this process and of the database's
-	bytes float64 // written
+	cpu          float64 // microseconds, of this process and of the database's
+	bytes        float64 // written
+	statements   float64 // of the store's writers
+	transactions float64 // of the store
 }
 
-func (u use) minus(v use) use { return use{u.cpu - v.cpu, u.bytes - v.bytes} }
-func (u use) plus(v use) use  { return use{u.cpu + v.cpu, u.bytes + v.bytes} }
+func (u use) minus(v use) use {
+	return use{u.cpu - v.cpu, u.bytes - v.bytes, u.statements - v.statements, u.transactions - v.transactions}
+}
+
+func (u use) plus(v use) use {
+	return use{u.cpu + v.cpu, u.bytes + v.bytes, u.statements + v.statements, u.transactions + v.transactions}
+}
 
 // ownCPU returns the CPU time of this process in microseconds.
 func ownCPU() float64 {
@@ -27,14 +34,20 @@ func ownCPU() float64 {
 }
 
 // ownBytes returns how much this process has written to files.
-func ownBytes() float64 {
-	text, err := os.ReadFile("/proc/self/io")
+func ownBytes() float64 { return procNumber("/proc/self/io", "wchar:") }
+
+// ownRSS returns how many bytes of memory this process has.
+func ownRSS() float64 { return procNumber("/proc/self/status", "VmRSS:") * 1024 }
+
+// procNumber returns the number after a name in a file of /proc, 0 if there is none.
+func procNumber(path, name string) float64 {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		if v, ok := strings.CutPrefix(line, "wchar: "); ok {
-			n, _ := strconv.ParseFloat(strings.TrimSpace(v), 64)
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
+			n, _ := strconv.ParseFloat(f[1], 64)
 			return n
 		}
 	}
