@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,12 @@ import (
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if url := os.Getenv(workerURL); url != "" {
+		panic(work(url)) // it ends when it is killed
+	}
+	pgtest.Main(m)
+}
 
 // onEveryStore runs a test on each database. open starts an engine as a process of its own.
 func onEveryStore(t *testing.T, test func(t *testing.T, open func(...cairn.Definition) *cairn.Engine)) {

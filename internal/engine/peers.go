@@ -23,7 +23,7 @@ type pulse struct {
 // sees that takes them.
 func (e *Engine) watch() {
 	seen := map[journal.ID]*pulse{}
-	tick := time.NewTicker(e.cfg.Lease / 3)
+	tick := time.NewTicker(e.cfg.Lease / 10) // how late a death may be noticed
 	defer tick.Stop()
 	for {
 		select {
