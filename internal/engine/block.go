@@ -47,7 +47,7 @@ func (x *exec) resolve() {
 	slices.SortFunc(ready, compareWaiters)
 	for _, w := range ready {
 		if w.fired = w.due(now); w.fired && w.wait != "" {
-			x.put(journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
+			x.put(w.line, journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
 		}
 		if w.then != nil && w.ready() {
 			w.then()

@@ -25,8 +25,9 @@ type line struct {
 	now journal.Time // of the last thing that it has seen happen, the same in every execution
 
 	// Guarded by the execution.
-	counted bool // it is in exec.active while it does something
-	closed  bool // it lost a race: nothing that it does is recorded
+	counted bool  // it is in exec.active while it does something
+	mark    int64 // of all events ever put into the outbox, those up to here it has made or seen
+	closed  bool  // it lost a race: nothing that it does is recorded
 }
 
 func newLine(x *exec, parent *line, path string, now journal.Time) *line {
@@ -138,7 +139,7 @@ func (b *Branch) add(e journal.Event) {
 	b.x.mu.Lock()
 	defer b.x.mu.Unlock()
 	if !b.isClosed() {
-		b.x.put(e)
+		b.x.put(b.line, e)
 	}
 }
 

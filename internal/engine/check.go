@@ -68,7 +68,7 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 		x.mu.Lock()
 		pushed := x.pushed
 		x.mu.Unlock()
-		x.barrier()
+		x.barrier(p.b.line)
 		out, ready, err := p.look(check, n)
 		x.check()
 		if err == nil {

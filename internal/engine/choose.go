@@ -44,6 +44,7 @@ func (b *Branch) Go(name, explicit string, f func(*Branch) (journal.Payload, err
 		return fut, nil
 	}
 	x.lines[child] = struct{}{}
+	child.mark = b.mark
 	x.active++
 	child.counted = true
 	x.mu.Unlock()
@@ -106,7 +107,7 @@ func (b *Branch) Wait(f *Future) (journal.Payload, error) {
 	}
 	defer b.leave()
 	// Branches see a cancel themselves; this one waits for them to have cleaned up.
-	if err := b.x.blockFor(b.line, func() bool { return f.done }, nil); err != nil {
+	if err := b.x.blockFor(b.line, func() bool { return f.done }, func() { b.depend(f) }); err != nil {
 		return nil, err
 	}
 	b.saw(f.line.now)
@@ -138,7 +139,7 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 		if chosen, err = b.remember(key, m, futures); err != nil {
 			return nil, err
 		}
-		err = b.x.blockFor(b.line, func() bool { return !slices.ContainsFunc(chosen, func(f *Future) bool { return !f.done }) }, nil)
+		err = b.x.blockFor(b.line, func() bool { return !slices.ContainsFunc(chosen, func(f *Future) bool { return !f.done }) }, func() { b.depend(chosen...) })
 	} else {
 		began := b.x.eng.now()
 		ready := func() bool { chosen = ended(futures); return len(chosen) == len(futures) || c.Enough(chosen) }
@@ -165,8 +166,16 @@ func ended(futures []*Future) []*Future {
 	return done
 }
 
+// depend notes that the branch has seen what others returned. The lock is held.
+func (b *Branch) depend(futures ...*Future) {
+	for _, f := range futures {
+		b.mark = max(b.mark, f.line.mark)
+	}
+}
+
 // decide records a decision. The lock is held.
 func (b *Branch) decide(key string, c Choice, chosen, futures []*Future, began journal.Time) error {
+	b.depend(chosen...)
 	names := make([]string, len(chosen))
 	for i, f := range chosen {
 		names[i] = f.name
@@ -184,7 +193,7 @@ func (b *Branch) decide(key string, c Choice, chosen, futures []*Future, began j
 		}
 	}
 	if !b.isClosed() {
-		b.x.put(journal.Event{Key: key, Data: d})
+		b.x.put(b.line, journal.Event{Key: key, Data: d})
 	}
 	return nil
 }

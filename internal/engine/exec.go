@@ -82,6 +82,7 @@ func (x *exec) start() {
 	root := newLine(x, nil, "", x.run.CreatedAt)
 	root.ctx = x.ctx
 	x.lines[root] = struct{}{}
+	root.mark = x.out.added
 	x.active, root.counted = 1, true
 	go x.main(&Branch{line: root, ctx: root.ctx})
 }

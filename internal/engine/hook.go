@@ -47,7 +47,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 			}
 		}
 		b.add(journal.Event{Key: key, Data: &journal.HookCreated{Token: token, SingleUse: s.Once, Webhook: s.Webhook, Metadata: s.Metadata}})
-		b.x.barrier()
+		b.x.barrier(b.line)
 		if h.memo = b.recall(key, kindHook); h.memo == nil {
 			if err := b.stopped(); err != nil {
 				return nil, err
@@ -103,7 +103,7 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 		}
 		b.x.block(w)
 		if w.fired {
-			b.x.barrier() // the end of the timer gets its place in the journal, and what came before it is known
+			b.x.barrier(b.line) // the end of the timer gets its place in the journal, and what came before it is known
 			w.fired, w.at = false, 0
 		}
 	}
@@ -149,7 +149,7 @@ func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error
 		return nil
 	}
 	x.memos.replied[d.seq] = true
-	x.put(journal.Event{Key: d.hook.key, Data: &journal.HookReplied{To: d.seq, Value: value, Error: failure}})
+	x.put(b.line, journal.Event{Key: d.hook.key, Data: &journal.HookReplied{To: d.seq, Value: value, Error: failure}})
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (h *Hook) Close(b *Branch) error {
 	defer b.x.mu.Unlock()
 	if !h.memo.disposed && !b.isClosed() {
 		h.memo.disposed = true
-		b.x.put(journal.Event{Key: h.key, Data: &journal.HookDisposed{Token: h.memo.token}})
+		b.x.put(b.line, journal.Event{Key: h.key, Data: &journal.HookDisposed{Token: h.memo.token}})
 	}
 	return nil
 }

@@ -18,10 +18,11 @@ type outbox struct {
 	sending  bool          // a goroutine writes all there is
 }
 
-// put adds an event. The lock is held.
-func (x *exec) put(e journal.Event) {
+// put adds an event of a line, which from then on depends on it. The lock is held.
+func (x *exec) put(l *line, e journal.Event) {
 	x.out.events = append(x.out.events, e)
 	x.out.added++
+	l.mark = x.out.added
 }
 
 // take returns the next events to write, as many as fit into a command with one more. The lock is held.
@@ -92,11 +93,11 @@ func (x *exec) flush(n int64) {
 	}
 }
 
-// barrier makes durable what the run has done so far: an effect follows.
-func (x *exec) barrier() {
+// barrier makes durable what a line has done and seen so far: an effect follows. What other lines did meanwhile need not be.
+func (x *exec) barrier(l *line) {
 	x.mu.Lock()
-	n := x.out.added
-	clean := x.out.written == n && x.phase == phaseRunning && len(x.ahead) == 0
+	n := l.mark
+	clean := x.out.written >= n && x.phase == phaseRunning && len(x.ahead) == 0
 	x.mu.Unlock()
 	if clean {
 		return

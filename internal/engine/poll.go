@@ -154,7 +154,7 @@ func (e *Engine) claim(key store.RunKey, suspect bool) bool {
 		return false // a newer program's: it stays ours until we are gone, and does nothing
 	}
 	if res.Run.Status == journal.StatusPending {
-		x.put(journal.Event{Data: &journal.RunStarted{}})
+		x.out.events, x.out.added = append(x.out.events, journal.Event{Data: &journal.RunStarted{}}), 1
 	}
 	if !e.keep(x) {
 		return true // the place was given back

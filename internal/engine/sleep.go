@@ -52,7 +52,7 @@ func (b *Branch) timer(key, name string, until Until) journal.Time {
 // closeTimer ends a timer that is not needed any more, so that it does not wake the run. The lock is held.
 func (x *exec) closeTimer(l *line, key string) {
 	if m := x.memos.byKey[key]; (m == nil || m.completed == 0) && !l.isClosed() {
-		x.put(journal.Event{Key: key, Data: &journal.WaitCompleted{}})
+		x.put(l, journal.Event{Key: key, Data: &journal.WaitCompleted{}})
 	}
 }
 
@@ -134,7 +134,7 @@ func (x *exec) strike(now journal.Time) {
 		delete(x.clocks, c)
 		c.unset()
 		if !c.line.isClosed() {
-			x.put(journal.Event{Key: c.key, Data: &journal.WaitCompleted{ResumeAt: c.at}})
+			x.put(c.line, journal.Event{Key: c.key, Data: &journal.WaitCompleted{ResumeAt: c.at}})
 		}
 		c.cancel(timedOut(c.key))
 	}

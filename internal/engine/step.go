@@ -173,7 +173,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 		s.b.add(s.startEvent(began))
 		recorded = true
 	}
-	x.barrier()
+	x.barrier(s.b.line)
 	if !x.eng.alive(x.me) { // this process may have been declared dead: it begins nothing
 		x.leave(ErrStopped)
 		runtime.Goexit()
