@@ -75,16 +75,17 @@ type Engine struct {
 	results  map[store.RunKey][]chan *journal.Run // those who wait for a run
 	replies  map[replyKey][]chan *journal.HookReplied
 	recent   *recent
-	reviving bool          // the incarnation is over, and the next one not there yet
-	revived  chan struct{} // closed, and made anew, with each new incarnation
-	look     chan struct{} // asks the poller to look now
+	tokens   map[string]hookRef // of open hooks of runs that are in memory: a hint that saves a look into the database
+	reviving bool               // the incarnation is over, and the next one not there yet
+	revived  chan struct{}      // closed, and made anew, with each new incarnation
+	look     chan struct{}      // asks the poller to look now
 }
 
 // New starts an engine on a store. Workflows are known from the beginning: a run of another one is left to other processes.
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, results: map[store.RunKey][]chan *journal.Run{},
-		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}),
+		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}),
 	}
 	e.defaults()
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
@@ -273,6 +274,9 @@ func (e *Engine) forget(x *exec) {
 	delete(e.results, x.key)
 	e.move(x, placeNone)
 	e.cleared(x)
+	for _, token := range x.tokens {
+		e.forgetToken(token, x.key.Run)
+	}
 	e.mu.Unlock()
 	for _, ch := range waiting {
 		close(ch)

@@ -39,8 +39,9 @@ type exec struct {
 	over   context.CancelCauseFunc
 	gone   chan struct{} // closed in phaseGone
 
-	place       place // guarded by the engine
-	heldSuspect bool  // it takes a place among the suspects; guarded by the engine
+	place       place    // guarded by the engine
+	tokens      []string // of its hooks; guarded by the engine
+	heldSuspect bool     // it takes a place among the suspects; guarded by the engine
 
 	mu       sync.Mutex
 	phase    phase

@@ -58,6 +58,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 	if h.memo.conflict {
 		return nil, journal.Errorf(CodeHookConflict, "the token %q is taken by another run", h.memo.token)
 	}
+	b.x.eng.knowToken(b.x, h)
 	return h, nil
 }
 
@@ -163,6 +164,7 @@ func (h *Hook) Close(b *Branch) error {
 	defer b.x.mu.Unlock()
 	if !h.memo.disposed && !b.isClosed() {
 		h.memo.disposed = true
+		b.x.eng.closeToken(b.x, h)
 		b.x.put(b.line, journal.Event{Key: h.key, Data: &journal.HookDisposed{Token: h.memo.token}})
 	}
 	return nil

@@ -51,15 +51,57 @@ type Receipt struct {
 
 // Deliver sends a payload through a hook. With a sender's key it is received once, however often it is sent.
 func (e *Engine) Deliver(ctx context.Context, token, sender string, payload journal.Payload) (Receipt, error) {
+	d := &journal.HookReceived{Token: token, Sender: sender, Payload: payload}
+	if ref, known := e.tokenOf(token); known {
+		if res, err := e.tell(ctx, ref.run, d, ref.hook); err == nil {
+			return Receipt{Run: ref.run, Hook: ref.hook, Seq: res.Outcomes[0].Seq}, nil
+		} // what is wrong, the database says better
+	}
 	h, err := e.store.HookByToken(ctx, e.cfg.Namespace, token, store.ResolveNone)
 	if err != nil {
 		return Receipt{}, err
 	}
-	res, err := e.tell(ctx, h.Run, &journal.HookReceived{Token: token, Sender: sender, Payload: payload}, h.ID)
+	res, err := e.tell(ctx, h.Run, d, h.ID)
 	if err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{Run: h.Run, Hook: h.ID, Seq: res.Outcomes[0].Seq}, nil
+}
+
+// hookRef is a hook of a run.
+type hookRef struct {
+	run, hook journal.ID
+}
+
+func (e *Engine) tokenOf(token string) (hookRef, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ref, ok := e.tokens[token]
+	return ref, ok
+}
+
+// knowToken remembers where a token leads while its run is in memory.
+func (e *Engine) knowToken(x *exec, h *Hook) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.execs[x.key] == x && x.key.Namespace == e.cfg.Namespace {
+		e.tokens[h.memo.token] = hookRef{x.key.Run, h.memo.id}
+		x.tokens = append(x.tokens, h.memo.token)
+	}
+}
+
+func (e *Engine) closeToken(x *exec, h *Hook) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.forgetToken(h.memo.token, x.key.Run)
+	x.tokens = slices.DeleteFunc(x.tokens, func(t string) bool { return t == h.memo.token })
+}
+
+// forgetToken drops a token of a run. The lock is held.
+func (e *Engine) forgetToken(token string, run journal.ID) {
+	if e.tokens[token].run == run {
+		delete(e.tokens, token)
+	}
 }
 
 // replyKey names a delivery that may be answered.

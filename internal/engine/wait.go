@@ -91,8 +91,8 @@ func (e *Engine) notOver(key store.RunKey, ch chan *journal.Run) {
 
 // The most that is remembered of runs that ended here.
 const (
-	maxRecent      = 10_000
-	maxRecentBytes = 1024 // of one output
+	maxRecentBytes  = 32 << 20
+	maxRecentOutput = 4096 // of one output
 )
 
 // recent remembers the results of runs that ended here lately: who starts many and then asks for their results need not read them all. The end of a run
@@ -100,22 +100,27 @@ const (
 type recent struct {
 	order list.List // of store.RunKey, the oldest first
 	runs  map[store.RunKey]*journal.Run
+	bytes int
 }
 
 func newRecent() *recent { return &recent{runs: map[store.RunKey]*journal.Run{}} }
 
 func (r *recent) put(key store.RunKey, run *journal.Run) {
-	if len(run.Output) > maxRecentBytes || r.runs[key] != nil {
+	if len(run.Output) > maxRecentOutput || r.runs[key] != nil {
 		return
 	}
 	r.runs[key] = run
-	r.order.PushBack(key)
-	if r.order.Len() > maxRecent {
+	r.bytes += recentBytes(run)
+	for r.order.PushBack(key); r.bytes > maxRecentBytes; {
 		if oldest, ok := r.order.Remove(r.order.Front()).(store.RunKey); ok {
+			r.bytes -= recentBytes(r.runs[oldest])
 			delete(r.runs, oldest)
 		}
 	}
 }
+
+// recentBytes is roughly what remembering a run costs.
+func recentBytes(run *journal.Run) int { return 800 + len(run.Output) }
 
 // get returns a copy: what is returned may be changed by its owner.
 func (r *recent) get(key store.RunKey) *journal.Run {

@@ -165,6 +165,7 @@ var insertsOfEvents = []struct {
 	{64, insertEvent + strings.Repeat(`, `+eventMarks, 63)},
 	{16, insertEvent + strings.Repeat(`, `+eventMarks, 15)},
 	{4, insertEvent + strings.Repeat(`, `+eventMarks, 3)},
+	{2, insertEvent + `, ` + eventMarks},
 	{1, insertEvent},
 }
 
