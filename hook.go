@@ -96,7 +96,7 @@ type Request[T any] struct {
 // ReceiveRequest waits for the next value, like [OpenHook.ReceiveWithin], and lets it be answered.
 func (h *OpenHook[T]) ReceiveRequest(ctx Context, d time.Duration) (*Request[T], error) {
 	var until engine.Until
-	if d > 0 {
+	if d != 0 {
 		until = after(d)
 	}
 	inner, err := h.inner.Receive(ctx.branch(), until)

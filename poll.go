@@ -38,7 +38,7 @@ func (p Poll[In, Out]) Within(d time.Duration) Poll[In, Out] {
 func (p Poll[In, Out]) Wait(ctx Context, in In) (Out, error) {
 	var out Out
 	spec := p.spec
-	if p.limit > 0 {
+	if p.limit != 0 {
 		spec.Until = after(p.limit)
 	}
 	found, err := ctx.branch().Poll(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, bool, error) {

@@ -83,10 +83,18 @@ func (b *Branch) leave() { b.busy.Store(false) }
 
 // CheckName refuses names that would make keys ambiguous.
 func CheckName(name string) error {
-	if name == "" || strings.ContainsAny(name, "/#@\x00\n") {
+	if name == "" || strings.ContainsAny(name, "/#@\n") {
 		return journal.Errorf(journal.CodeMalformed, "bad name %q: it must not be empty nor contain / # @", name)
 	}
-	return nil
+	return journal.CheckText("the name", name, journal.MaxName)
+}
+
+// escapeKey keeps a key that somebody chose from looking like the path of a branch.
+func escapeKey(key string) string {
+	if !strings.ContainsAny(key, "%/") {
+		return key
+	}
+	return strings.NewReplacer("%", "%25", "/", "%2F").Replace(key)
 }
 
 // keyOf returns the memo key of the next use of a name on this branch, or of an explicit key.
@@ -96,17 +104,14 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 	}
 	key := b.path + name
 	if explicit != "" {
-		key += "@" + explicit
+		key += "@" + escapeKey(explicit)
 		if b.uses[key]++; b.uses[key] > 1 {
 			return "", journal.Errorf(CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key)
 		}
 	} else if b.uses[name]++; b.uses[name] > 1 {
 		key += "#" + strconv.Itoa(b.uses[name])
 	}
-	if len(key) > journal.MaxKey {
-		return "", journal.Errorf(journal.CodeLimitExceeded, "the key %.64q… is longer than %d bytes", key, journal.MaxKey)
-	}
-	return key, nil
+	return key, journal.CheckText("the key", key, journal.MaxKey)
 }
 
 // Derive returns bytes that follow from the run, the branch and the n-th use of a name: randomness that replays.
@@ -151,30 +156,36 @@ func (b *Branch) stopped() error {
 	if closed {
 		return ErrLost
 	}
-	if b.ctx.Err() != nil {
-		b.x.check()
-		return context.Cause(b.ctx)
+	if b.ctx.Err() == nil {
+		return nil
 	}
-	return nil
+	b.x.check()
+	// Why is decided by the order of the journal, so that it is the same in every execution.
+	b.x.barrierAll()
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	if _, why := b.cut(); why != nil {
+		return why
+	}
+	return context.Cause(b.ctx)
 }
 
-// cut returns the event from which on the branch was told to stop, 0 if it was not. What came later it has not seen. The lock is held.
-func (b *Branch) cut() int64 {
-	var first int64
-	earlier := func(seq int64) {
+// cut returns the event from which on the branch was told to stop, 0 if it was not, and why. What came later it has not seen. The lock is held.
+func (b *Branch) cut() (first int64, why error) {
+	earlier := func(seq int64, cause error) {
 		if seq != 0 && (first == 0 || seq < first) {
-			first = seq
+			first, why = seq, cause
 		}
 	}
 	if !b.sheltered {
-		earlier(b.x.memos.cancelled)
+		earlier(b.x.memos.cancelled, ErrCancelled)
 	}
 	for d := b.deadline; d != nil; d = d.outer {
 		if m := b.x.memos.byKey[d.key]; m != nil && m.fired {
-			earlier(m.completed)
+			earlier(m.completed, timedOut(d.key))
 		}
 	}
-	return first
+	return first, why
 }
 
 // Shelter returns the branch with a context that a cancel of the run does not end: for cleaning up. It lasts d at most, in each process.

@@ -32,20 +32,30 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m := b.recall(key, kindWait); m != nil && m.completed != 0 {
+	m := b.recall(key, kindWait)
+	if m != nil && m.completed != 0 {
 		b.saw(m.at)
 		return m.result, errorOrNil(m.failed)
 	}
 	if err := b.stopped(); err != nil {
+		if m != nil {
+			b.giveUp(key, err)
+		}
 		return nil, err
 	}
-	until := s.Until
-	if until == nil {
-		until = func(journal.Time) journal.Time { return 0 }
-	}
-	p := &poll{b: b, spec: s, key: key}
-	p.end = b.timer(key, kindPoll, until)
+	p := &poll{b: b, spec: s, key: key, end: b.pollEnd(key, s.Until)}
 	return p.run(check)
+}
+
+// pollEnd returns when a poll is given up, 0: never. Its wait is created if it does not exist.
+func (b *Branch) pollEnd(key string, until Until) journal.Time {
+	if until != nil {
+		return b.timer(key, kindPoll, until)
+	}
+	if b.recall(key, kindWait) == nil {
+		b.add(journal.Event{Key: key, Data: &journal.WaitCreated{Kind: kindPoll}})
+	}
+	return 0
 }
 
 // poll is a check being repeated.
@@ -60,6 +70,7 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 	x := p.b.x
 	for n := 1; ; n++ {
 		if err := p.b.stopped(); err != nil {
+			p.b.giveUp(p.key, err)
 			return nil, err
 		}
 		if p.end != 0 && p.end <= x.eng.now() {
@@ -106,6 +117,7 @@ func (p *poll) outcome(out journal.Payload, err error) (journal.Payload, error) 
 	d := &journal.WaitCompleted{ResumeAt: now, Result: out}
 	if err != nil {
 		if cause := p.b.stopped(); cause != nil {
+			p.b.giveUp(p.key, cause)
 			return nil, cause
 		}
 		d.Error = asFailure(err)

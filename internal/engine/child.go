@@ -27,6 +27,9 @@ type Child struct {
 	name     string
 	detached bool
 	began    journal.Time
+
+	// Guarded by the execution.
+	over bool // its end was recorded
 }
 
 // ID returns the child's id.
@@ -104,18 +107,16 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 		b.saw(m.at)
 		return m.result, errorOrNil(m.failed)
 	}
-	w := &childWait{}
 	x.mu.Lock()
 	if x.children == nil {
 		x.children = map[journal.ID]*childWait{}
 	}
-	x.children[c.id] = w
+	w := x.children[c.id]
+	if w == nil {
+		w = &childWait{}
+		x.children[c.id] = w
+	}
 	x.mu.Unlock()
-	defer func() {
-		x.mu.Lock()
-		delete(x.children, c.id)
-		x.mu.Unlock()
-	}()
 	x.lookAtChildren()
 	ended := func() bool { return w.ended != nil }
 	x.mu.Lock()
@@ -139,6 +140,13 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 
 // childEnded records the end of a child in its parent, which then depends on it no more.
 func (b *Branch) childEnded(c *Child, run *journal.Run) (journal.Payload, error) {
+	b.x.mu.Lock()
+	told := c.over
+	c.over = true
+	b.x.mu.Unlock()
+	if told {
+		return run.Output, errorOrNil(FailureOf(run))
+	}
 	b.x.attach(c, false)
 	took := int64(max(run.CompletedAt-c.began, 0))
 	b.saw(c.began + journal.Time(took))

@@ -110,8 +110,11 @@ func (b *Branch) Wait(f *Future) (journal.Payload, error) {
 	if err := b.x.blockFor(b.line, func() bool { return f.done }, func() { b.depend(f) }); err != nil {
 		return nil, err
 	}
-	b.saw(f.line.now)
-	return f.out, f.err
+	out, err := f.Result()
+	if !errors.Is(err, ErrLost) { // how far a loser came is left open
+		b.saw(f.line.now)
+	}
+	return out, err
 }
 
 // Choice is how several branches are chosen from.
@@ -135,16 +138,22 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 		return nil, err
 	}
 	var chosen []*Future
+	var lost []*line
+	closeLosers := func() {
+		if c.Close {
+			lost = b.x.closeLosers(chosen, futures)
+		}
+	}
 	if m := b.recall(key, kindStep); m != nil && m.done {
 		if chosen, err = b.remember(key, m, futures); err != nil {
 			return nil, err
 		}
-		err = b.x.blockFor(b.line, func() bool { return !slices.ContainsFunc(chosen, func(f *Future) bool { return !f.done }) }, func() { b.depend(chosen...) })
+		err = b.x.blockFor(b.line, func() bool { return !slices.ContainsFunc(chosen, func(f *Future) bool { return !f.done }) }, func() { b.depend(chosen...); closeLosers() })
 	} else {
 		began := b.x.eng.now()
 		ready := func() bool { chosen = ended(futures); return len(chosen) == len(futures) || c.Enough(chosen) }
 		var failed error
-		err = b.x.blockFor(b.line, ready, func() { failed = b.decide(key, c, chosen, futures, began) })
+		err = b.x.blockFor(b.line, ready, func() { failed = b.decide(key, c, chosen, futures, began); closeLosers() })
 		err = errors.Join(err, failed)
 	}
 	if err != nil {
@@ -153,9 +162,10 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 	for _, f := range chosen {
 		b.saw(f.line.now)
 	}
-	if c.Close {
-		b.x.closeLosers(chosen, futures)
+	for _, l := range lost {
+		l.cancel(ErrLost) // and with it all that it has started
 	}
+	b.x.freeLosers()
 	return chosen, nil
 }
 
@@ -215,10 +225,8 @@ func (b *Branch) remember(key string, m *memo, futures []*Future) ([]*Future, er
 	return chosen, nil
 }
 
-// closeLosers ends the branches that were not chosen.
-func (x *exec) closeLosers(chosen, futures []*Future) {
-	var lost []*line
-	x.mu.Lock()
+// closeLosers closes the branches that were not chosen, and returns them: their contexts are still to be ended. The lock is held.
+func (x *exec) closeLosers(chosen, futures []*Future) (lost []*line) {
 	for _, f := range futures {
 		if slices.Contains(chosen, f) || f.line.closed {
 			continue
@@ -242,10 +250,11 @@ func (x *exec) closeLosers(chosen, futures []*Future) {
 			}
 		}
 	}
-	x.mu.Unlock()
-	for _, l := range lost {
-		l.cancel(ErrLost) // and with it all that it has started
-	}
+	return lost
+}
+
+// freeLosers lets branches go on that have lost while they waited; they are told so.
+func (x *exec) freeLosers() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for w := range x.blocked {

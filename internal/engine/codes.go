@@ -22,6 +22,7 @@ const (
 	CodeLost              journal.Code = "lost"
 	CodeEvicted           journal.Code = "evicted"
 	CodeInWorkflow        journal.Code = "in_workflow"
+	CodeParked            journal.Code = "parked"
 	CodeNotRegistered     journal.Code = "not_registered"
 )
 

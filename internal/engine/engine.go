@@ -71,6 +71,7 @@ type Engine struct {
 	suspects int           // runs whose last owner died and that have not shown yet that they do no harm
 	trust    int           // how many have shown it
 	drained  chan struct{} // closed when active becomes 0 while the engine stops
+	drain    func()        // closes it, once
 	stopped  bool
 	results  map[store.RunKey][]chan *journal.Run // those who wait for a run
 	replies  map[replyKey][]chan *journal.HookReplied
@@ -87,6 +88,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, results: map[store.RunKey][]chan *journal.Run{},
 		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}),
 	}
+	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.defaults()
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err

@@ -20,6 +20,8 @@ type Hook struct {
 	key  string
 	name string
 	memo *memo
+
+	receiver *line // guarded by the execution
 }
 
 // OpenHook opens a hook. When it returns, the token can be used.
@@ -38,6 +40,9 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 			return nil, err
 		}
 		if err := journal.CheckPayload("the metadata of hook "+key, s.Metadata); err != nil {
+			return nil, err
+		}
+		if err := journal.CheckText("the token", s.Token, journal.MaxToken); err != nil {
 			return nil, err
 		}
 		token := s.Token
@@ -65,6 +70,18 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 // Token returns what the outside needs to send to the hook.
 func (h *Hook) Token() string { return h.memo.token }
 
+// bind makes a branch the one that receives from the hook: with two, who gets what would differ between executions.
+func (h *Hook) bind(l *line) error {
+	x := l.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if h.receiver != nil && h.receiver != l {
+		return journal.Errorf(CodeConcurrentContext, "two branches receive from hook %q: let one receive, and pass on what comes", h.key)
+	}
+	h.receiver = l
+	return nil
+}
+
 // Delivery is a payload that came through a hook.
 type Delivery struct {
 	Payload journal.Payload
@@ -78,6 +95,9 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 		return Delivery{}, err
 	}
 	defer b.leave()
+	if err := h.bind(b.line); err != nil {
+		return Delivery{}, err
+	}
 	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken }}
 	timeout, end := "", journal.Time(0)
 	if until != nil {
@@ -100,6 +120,15 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			return Delivery{}, journal.Errorf(CodeTimeout, "nothing came through hook %q in time", h.key)
 		}
 		if err := b.stopped(); err != nil {
+			if d, _, ok := h.decide(b, timeout); ok { // what came before that, it has
+				b.saw(d.at)
+				return Delivery{Payload: d.payload, seq: d.seq, hook: h}, nil
+			}
+			if timeout != "" {
+				b.x.mu.Lock()
+				b.x.closeTimer(b.line, timeout)
+				b.x.mu.Unlock()
+			}
 			return Delivery{}, err
 		}
 		b.x.block(w)
@@ -120,7 +149,7 @@ func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
 	if m := x.memos.byKey[timeout]; timeout != "" && m != nil {
 		ended = m.completed
 	}
-	cut := b.cut()
+	cut, _ := b.cut()
 	if len(h.memo.received) > h.memo.taken {
 		d := h.memo.received[h.memo.taken]
 		if (ended == 0 || d.seq < ended || !x.memos.byKey[timeout].fired) && (cut == 0 || d.seq < cut) {

@@ -112,6 +112,21 @@ func (x *exec) barrier(l *line) {
 	x.check()
 }
 
+// barrierAll makes durable all that the run has done, and learns what others have written to it.
+func (x *exec) barrierAll() {
+	x.mu.Lock()
+	n := x.out.added
+	x.mu.Unlock()
+	x.flush(n)
+	x.mu.Lock()
+	gap := len(x.ahead) > 0
+	x.mu.Unlock()
+	if gap {
+		x.refresh()
+	}
+	x.check()
+}
+
 // send writes what there is without waiting.
 func (x *exec) send() {
 	x.mu.Lock()

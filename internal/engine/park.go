@@ -51,6 +51,10 @@ func (x *exec) park() {
 				return
 			}
 			x.mu.Lock()
+			if x.phase == phaseGone {
+				x.mu.Unlock()
+				return
+			}
 			x.phase = phaseRunning
 			x.resolve()
 		}
@@ -173,6 +177,10 @@ func (x *exec) claimed(res *journal.Result) bool {
 	}
 	x.lookAtChildren()
 	x.mu.Lock()
+	if x.phase == phaseGone { // the engine stopped meanwhile
+		x.mu.Unlock()
+		return false
+	}
 	x.phase = phaseRunning
 	x.noticeCancel()
 	x.resolve()

@@ -61,7 +61,7 @@ func (e *Engine) release() {
 func (e *Engine) leftActive() {
 	e.active--
 	if e.stopped && e.active == 0 {
-		close(e.drained)
+		e.drain()
 	}
 	if e.active == e.cfg.MaxActive-1 {
 		e.lookNow()
@@ -112,6 +112,7 @@ func (e *Engine) rests(x *exec) {
 	var over *exec
 	if len(e.waiting.byRun) > max(e.cfg.MaxWaiting, 0) {
 		over, _ = e.waiting.order.Front().Value.(*exec)
+		e.waiting.remove(over) // so that nobody else chooses it
 	}
 	e.mu.Unlock()
 	if over != nil {

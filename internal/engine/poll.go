@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -62,7 +64,7 @@ func (e *Engine) takeDue() {
 		}
 	}
 	f.From, f.Limit = store.WakeAfterDeath+1, 200
-	for e.life.Err() == nil {
+	for range 50 { // then others have their turn: timers, hints, stopping
 		f.Now = e.now()
 		due, err := e.store.Due(e.life, f)
 		if err != nil || !e.takeAll(due) || len(due) < f.Limit {
@@ -73,11 +75,17 @@ func (e *Engine) takeDue() {
 
 // takeAll takes runs. It reports whether it took one.
 func (e *Engine) takeAll(due []store.DueRun) bool {
-	took := false
-	for _, run := range due {
-		took = e.takeOne(run) || took
+	var took atomic.Bool
+	var all sync.WaitGroup
+	for _, run := range due { // beside each other, so that their claims share commits
+		all.Go(func() {
+			if e.takeOne(run) {
+				took.Store(true)
+			}
+		})
 	}
-	return took
+	all.Wait()
+	return took.Load()
 }
 
 // takeOne wakes a run that is in memory, or claims it and executes it from the beginning.
@@ -91,6 +99,9 @@ func (e *Engine) takeOne(run store.DueRun) bool {
 		x.push()
 		return false
 	case x != nil:
+		x.mu.Lock()
+		x.pushed++ // perhaps somebody wants its polls to look
+		x.mu.Unlock()
 		return x.wake()
 	case !run.Owner.IsZero():
 		return false

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -22,21 +23,35 @@ func (b *Branch) Sleep(name string, until Until) error {
 	if err != nil {
 		return err
 	}
-	if m := b.recall(key, kindWait); m != nil && m.completed != 0 {
-		b.saw(m.resumeAt)
-		return nil
+	m := b.recall(key, kindWait)
+	if m != nil && m.completed != 0 {
+		b.saw(m.at)
+		return errorOrNil(m.failed)
 	}
 	if err := b.stopped(); err != nil {
+		if m != nil {
+			b.giveUp(key, err)
+		}
 		return err
 	}
 	at := b.timer(key, name, until)
 	w := &waiter{line: b.line, ctx: b.ctx, at: at, wait: key, ready: never}
 	b.x.block(w)
-	if !w.fired {
-		return b.stopped()
+	if w.fired {
+		b.saw(at)
+		return nil
 	}
-	b.saw(at)
-	return nil
+	err = b.stopped()
+	b.giveUp(key, err)
+	return err
+}
+
+// giveUp records that a wait ended before its time, and why: it must not wake the run any more.
+func (b *Branch) giveUp(key string, why error) {
+	if why == nil || errors.Is(why, ErrLost) {
+		return // a branch that lost a race has lost its timers, too
+	}
+	b.add(journal.Event{Key: key, Data: &journal.WaitCompleted{Error: asFailure(why)}})
 }
 
 // timer returns when a timer is due. It is created if it does not exist.
@@ -44,7 +59,7 @@ func (b *Branch) timer(key, name string, until Until) journal.Time {
 	if m := b.recall(key, kindWait); m != nil {
 		return m.resumeAt
 	}
-	at := until(b.x.eng.now())
+	at := max(until(b.x.eng.now()), 1) // 0 would mean never
 	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: name}})
 	return at
 }

@@ -117,7 +117,7 @@ type step struct {
 func (s *step) run() (journal.Payload, error) {
 	for {
 		if err := s.b.stopped(); err != nil {
-			return nil, err
+			return nil, s.giveUp(err)
 		}
 		if s.retryAfter > s.b.x.eng.now() {
 			s.b.x.block(&waiter{line: s.b.line, ctx: s.b.ctx, at: s.retryAfter, ready: never})
@@ -155,6 +155,16 @@ func (s *step) run() (journal.Payload, error) {
 		s.retryAfter = s.b.x.eng.now().Add(pause)
 		s.b.add(journal.Event{Key: s.key, Data: &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter}})
 	}
+}
+
+// giveUp ends a step that waits for its next attempt when its branch must stop: it must not wake the run any more.
+func (s *step) giveUp(why error) error {
+	if s.attempt == 0 || errors.Is(why, ErrLost) {
+		return why
+	}
+	failure := asFailure(why)
+	s.b.add(journal.Event{Key: s.key, Data: &journal.StepFailed{Name: s.spec.Name, Attempt: s.attempt, StartedAt: s.b.x.eng.now(), Digest: s.spec.Digest, Error: failure}})
+	return failure
 }
 
 // inputUnless leaves the input out if it was written with the start.

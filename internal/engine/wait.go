@@ -42,6 +42,9 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 		}
 		if !here || pause > 10*time.Millisecond { // another process may have ended the run
 			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
+			if err == nil && run.ParkedAt != 0 {
+				err = journal.Errorf(CodeParked, "%s is parked: Describe says why; it goes on after Resume", journal.PrefixRun.Format(id))
+			}
 			if err != nil || run.Status.Terminal() {
 				e.notOver(key, over)
 				return run, err

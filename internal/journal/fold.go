@@ -3,6 +3,7 @@ package journal
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // fold changes the views by an event that is part of the journal. It decides nothing: whether the event is
@@ -11,6 +12,9 @@ func (s *State) fold(run ID, e *Event) {
 	s.setSeq(e.Seq)
 	if e.Type.about() == PrefixStep {
 		s.foldStep(run, e)
+		if d, ok := e.Data.(*StepCompleted); ok && len(d.Closes) > 0 {
+			s.closeBranches(e, d.Closes)
+		}
 		return
 	}
 	switch d := e.Data.(type) {
@@ -57,6 +61,33 @@ func (s *State) fold(run ID, e *Event) {
 		r.ParkedAt, r.Owner, r.WakeAt = e.At, ID{}, 0
 	case *RunResumed:
 		s.editRun().ParkedAt = 0
+	}
+}
+
+// closeBranches ends what branches that lost a race have left open: timers must not wake the run, nobody reads from their hooks, and their steps
+// are not tried again.
+func (s *State) closeBranches(e *Event, paths []string) {
+	within := func(key string) bool {
+		return slices.ContainsFunc(paths, func(path string) bool { return strings.HasPrefix(key, path) })
+	}
+	for _, w := range s.Waits {
+		if w.Status == StatusRunning && within(w.Key) {
+			next := *w
+			next.Status, next.CompletedAt = StatusCompleted, e.At
+			s.setWait(&next)
+		}
+	}
+	for id, h := range s.Hooks {
+		if within(h.Key) {
+			s.dropHook(id)
+		}
+	}
+	for _, step := range s.Steps {
+		if step.RetryAfter != 0 && !step.Status.Terminal() && within(step.Key) {
+			next := *step
+			next.RetryAfter = 0
+			s.setStep(&next)
+		}
 	}
 }
 

@@ -121,10 +121,10 @@ func checkMessage(namespace string, m *Message) error {
 	if m.Namespace != "" && m.Namespace != namespace {
 		return Errorf(CodeUnsupported, "a message goes into the namespace of its command")
 	}
-	if err := checkText("a message's queue", m.Queue, MaxName); err != nil {
+	if err := CheckText("a message's queue", m.Queue, MaxName); err != nil {
 		return err
 	}
-	if err := checkText("a message's key", m.Key, MaxKey); err != nil {
+	if err := CheckText("a message's key", m.Key, MaxKey); err != nil {
 		return err
 	}
 	return CheckPayload("message", m.Payload)
@@ -281,6 +281,14 @@ func (r *reduction) append(e Event) int64 {
 // collectEffects collects what follows from the birth and the end of a run, before the end takes its hooks away.
 func (r *reduction) collectEffects(e *Event) {
 	switch d := e.Data.(type) {
+	case *StepCompleted:
+		for _, h := range r.s.Hooks {
+			if slices.ContainsFunc(d.Closes, func(path string) bool { return strings.HasPrefix(h.Key, path) }) {
+				r.result.Effects.Disposed = append(r.result.Effects.Disposed, h.ID)
+				r.freeToken(h.Token)
+			}
+		}
+		slices.SortFunc(r.result.Effects.Disposed, ID.Compare)
 	case *RunCreated:
 		r.result.created, r.result.startAt = true, d.StartAt
 	case *RunCompleted, *RunFailed, *RunCancelled:
@@ -441,7 +449,7 @@ func checkEvent(e *Event, perEvent bool) error {
 		default:
 		}
 	}
-	if err := checkText("the key of "+t.String(), e.Key, MaxKey); err != nil {
+	if err := CheckText("the key of "+t.String(), e.Key, MaxKey); err != nil {
 		return err
 	}
 	in, out := e.Data.payloads()
@@ -463,7 +471,8 @@ func CheckPayload(of string, p Payload) error {
 	return nil
 }
 
-func checkText(what, text string, limit int) error {
+// CheckText refuses a text that is too long or that not every database takes.
+func CheckText(what, text string, limit int) error {
 	if len(text) > limit {
 		return Errorf(CodeLimitExceeded, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
 	}

@@ -10,7 +10,7 @@ func (r *reduction) hookCreated(e *Event, _ *Outcome) (verdict, error) {
 	if d.Token == "" {
 		return 0, Errorf(CodeMalformed, "a hook needs a token")
 	}
-	if err := checkText("the token", d.Token, MaxToken); err != nil {
+	if err := CheckText("the token", d.Token, MaxToken); err != nil {
 		return 0, err
 	}
 	if d.RetainUntil > r.env.Now+maxHookRetention {
@@ -60,7 +60,7 @@ func (r *reduction) freeToken(token string) {
 func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	d := *e.Data.(*HookReceived)
 	e.Data = &d
-	if err := checkText("the sender's key", d.Sender, MaxKey); err != nil {
+	if err := CheckText("the sender's key", d.Sender, MaxKey); err != nil {
 		return 0, err
 	}
 	if d.Sender != "" {
@@ -110,7 +110,7 @@ func (r *reduction) hookDisposed(e *Event, _ *Outcome) (verdict, error) {
 }
 
 func (r *reduction) waitCreated(e *Event, _ *Outcome) (verdict, error) {
-	if err := checkText("the wait's kind", e.Data.(*WaitCreated).Kind, MaxName); err != nil {
+	if err := CheckText("the wait's kind", e.Data.(*WaitCreated).Kind, MaxName); err != nil {
 		return 0, err
 	}
 	if r.s.Waits[e.Entity] != nil {

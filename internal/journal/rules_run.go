@@ -26,7 +26,7 @@ func (r *reduction) create(d *RunCreated) (verdict, error) {
 		{"the deployment", d.Deployment, MaxName},
 		{"the start key", d.StartKey, MaxKey},
 	} {
-		if err := checkText(c.what, c.text, c.limit); err != nil {
+		if err := CheckText(c.what, c.text, c.limit); err != nil {
 			return 0, err
 		}
 	}
@@ -143,10 +143,10 @@ func (r *reduction) annotated(e *Event, _ *Outcome) (verdict, error) {
 	if d.Name == "" {
 		return 0, Errorf(CodeMalformed, "an annotation needs a name")
 	}
-	if err := checkText("the annotation's name", d.Name, MaxName); err != nil {
+	if err := CheckText("the annotation's name", d.Name, MaxName); err != nil {
 		return 0, err
 	}
-	return appends, checkText("the annotation's actor", d.Actor, MaxName)
+	return appends, CheckText("the annotation's actor", d.Actor, MaxName)
 }
 
 func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {

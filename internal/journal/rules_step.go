@@ -4,7 +4,7 @@ import "strconv"
 
 func (r *reduction) stepCreated(e *Event, _ *Outcome) (verdict, error) {
 	d := e.Data.(*StepCreated)
-	if err := checkText("the step's name", d.Name, MaxName); err != nil {
+	if err := CheckText("the step's name", d.Name, MaxName); err != nil {
 		return 0, err
 	}
 	return appends, r.newStep(e)
@@ -47,7 +47,7 @@ func (r *reduction) engineStepStarted(e *Event, _ *Outcome) (verdict, error) {
 // without a recorded start is known to the owner alone; a copied result belongs to the birth of a fork.
 func (r *reduction) engineStepOutcome(e *Event, _ *Outcome) (verdict, error) {
 	name, copied := stepFacts(e.Data)
-	if err := checkText("the step's name", name, MaxName); err != nil {
+	if err := CheckText("the step's name", name, MaxName); err != nil {
 		return 0, err
 	}
 	run := r.s.Run
@@ -82,10 +82,10 @@ func stepFacts(d Data) (name string, copied bool) {
 }
 
 func checkStart(d *StepStarted) error {
-	if err := checkText("the step's name", d.Name, MaxName); err != nil {
+	if err := CheckText("the step's name", d.Name, MaxName); err != nil {
 		return err
 	}
-	return checkText("the message that owns the step", d.OwnerMessage, MaxKey)
+	return CheckText("the message that owns the step", d.OwnerMessage, MaxKey)
 }
 
 // worldStepStarted is the law for step_started in the World's dialects.
@@ -142,7 +142,7 @@ func (r *reduction) worldStepOutcome(e *Event, _ *Outcome) (verdict, error) {
 		return 0, stepNotFound(e)
 	}
 	name, copied := stepFacts(e.Data)
-	if err := checkText("the step's name", name, MaxName); err != nil {
+	if err := CheckText("the step's name", name, MaxName); err != nil {
 		return 0, err
 	}
 	if copied {

@@ -119,6 +119,7 @@ func (s *State) Changed() Changed {
 
 // Commit accepts all changes: the store has them.
 func (s *State) Commit() {
+	clear(s.undo) // keep no old rows alive
 	s.undo = s.undo[:0]
 	s.dirty = dirty{}
 }
