@@ -44,7 +44,8 @@ func (s Step[In, Out]) HeartbeatTimeout(d time.Duration) Step[In, Out] {
 	return s
 }
 
-// Key returns the step for one call that is identified by a key of its own, and not by being the n-th use of the name.
+// Key returns the step for one call that is identified by a key of its own, and not by being the n-th use of the name. In the history, slashes in
+// it are written as %2F.
 func (s Step[In, Out]) Key(key string) Step[In, Out] {
 	s.spec.Key = key
 	return s

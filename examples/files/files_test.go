@@ -79,7 +79,7 @@ func TestAllFilesAreCounted(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]int{
-		"list": 1, "add up": 1, "file@a.md/count": 1, "file@b.md/count": 1, "file@deep/c.go/count": 1, "file@deep/d.go/count": 1, "file@deep/e/count": 1,
+		"list": 1, "add up": 1, "file@a.md/count": 1, "file@b.md/count": 1, "file@deep%2Fc.go/count": 1, "file@deep%2Fd.go/count": 1, "file@deep%2Fe/count": 1,
 	}, counted, "each file has a step, whose key is its path")
 }
 

@@ -248,7 +248,7 @@ func (b *batch) unread() []*runBatch {
 // mustRead reports whether a command depends on more than the run's remembered state.
 func mustRead(cmd *journal.Command, s *journal.State) bool {
 	// A claim in an epoch that is known, with events, collides if what is remembered is not the truth; another must look.
-	blind := cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
+	blind := cmd.Lease == journal.LeaseWake || cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
 	return blind || !cmd.Guards.Delivery.Message.IsZero() || len(cmd.StartKeys()) > 0 ||
 		(cmd.Read.Kind != journal.ReadNone && cmd.Read.Since < s.Seq)
 }

@@ -89,6 +89,9 @@ func TestLinesTellWhatHappened(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, line := range lines {
+		if strings.Contains(line, "▸") {
+			continue // each attempt begins, and that looks the same
+		}
 		require.NotContains(t, lines[:i], line, "nothing is said twice")
 	}
 }

@@ -85,14 +85,16 @@ func (r *Row) label() string {
 	if i := strings.LastIndex(r.Key, "/"+r.Name); i >= 0 {
 		branch, own = r.Key[:i], r.Key[i+1:]
 	}
-	if _, key, ok := strings.Cut(own, "@"); ok {
-		return r.Name + " " + key
-	}
-	if _, key, ok := strings.Cut(branch, "@"); ok {
-		return r.Name + " " + key
+	for _, part := range []string{own, branch} {
+		if _, key, ok := strings.Cut(part, "@"); ok {
+			return r.Name + " " + chosenKey.Replace(key)
+		}
 	}
 	return r.Name
 }
+
+// chosenKey shows a key as the program chose it: in the journal, slashes in it are escaped.
+var chosenKey = strings.NewReplacer("%2F", "/", "%25", "%")
 
 // clock is how long a row has taken, or takes.
 func (r *Row) clock(now time.Time) string {

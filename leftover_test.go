@@ -1,0 +1,218 @@
+package cairn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn"
+)
+
+// TestNothingLeftBehindWakesARun has runs whose branches lost, or whose waits were cut short, and that then wait for something else: they are not executed
+// again for timers that nobody waits for any more.
+func TestNothingLeftBehindWakesARun(t *testing.T) {
+	t.Parallel()
+	short := func(ctx cairn.Context, wait func(cairn.Context) error) error {
+		limited, stop, err := cairn.WithTimeout(ctx, 10*time.Millisecond)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		if err := wait(limited); !errors.Is(err, cairn.ErrTimeout) {
+			return fmt.Errorf("no timeout: %w", err)
+		}
+		return nil
+	}
+	later := 60 * time.Millisecond // when what is left behind would be due
+	nap := func(ctx cairn.Context) error { return cairn.Sleep(ctx, later) }
+	never := cairn.NewHook[int]("never")
+	failing := cairn.NewStep("failing", func(context.Context, int) (int, error) { return 0, errors.New("no") }).Retry(cairn.RetryPolicy{Attempts: 9, First: later})
+	lose := func(wait func(cairn.Context) error) func(cairn.Context) error {
+		return func(ctx cairn.Context) error {
+			slow, err := cairn.Go(ctx, "slow", func(ctx cairn.Context) (int, error) { return 0, wait(ctx) })
+			if err != nil {
+				return err
+			}
+			fast, err := cairn.Go(ctx, "fast", func(ctx cairn.Context) (int, error) { return 0, cairn.Sleep(ctx, 10*time.Millisecond) })
+			if err != nil {
+				return err
+			}
+			_, err = cairn.Race(ctx, slow, fast)
+			return err
+		}
+	}
+	waits := map[string]func(cairn.Context) error{
+		"a sleep": nap,
+		"a hook":  func(ctx cairn.Context) error { _, err := never.Wait(ctx, later); return err },
+		"a retry": func(ctx cairn.Context) error { _, err := failing.Do(ctx, 0); return err },
+		"a poll": func(ctx cairn.Context) error {
+			_, err := cairn.NewPoll("poll", time.Hour, func(context.Context, int) (int, bool, error) { return 0, false, nil }).Within(later).Wait(ctx, 0)
+			return err
+		},
+	}
+	for name, wait := range waits {
+		for how, leave := range map[string]func(cairn.Context) error{
+			"cut short": func(ctx cairn.Context) error { return short(ctx, wait) },
+			"lost":      lose(wait),
+		} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				t.Parallel()
+				var executions atomic.Int32
+				done := cairn.NewHook[int]("done")
+				wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+					executions.Add(1)
+					if err := leave(ctx); err != nil {
+						return 0, err
+					}
+					return done.Token("done").Wait(ctx, 0)
+				})
+				e := memory(t, cairn.Config{MaxWaiting: -1, Poll: 5 * time.Millisecond}, wf)
+				run, err := wf.Start(t.Context(), e, 0)
+				require.NoError(t, err)
+				require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "done"); return err == nil }, 10*time.Second, time.Millisecond)
+				require.NoError(t, waitUnowned(t, run))
+				before := executions.Load()
+				require.NoError(t, waitUnowned(t, run))
+				require.NoError(t, waitUnowned(t, run))
+				require.LessOrEqual(t, executions.Load(), before+1)
+				require.NoError(t, cairn.Send(t.Context(), e, "done", "", 7))
+				out, err := run.Result(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, 7, out)
+			})
+		}
+	}
+}
+
+// TestATimeoutStaysATimeout cancels a run after a deadline has passed: executed again, the code takes the same path.
+func TestATimeoutStaysATimeout(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		var refunds atomic.Int32
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (string, error) {
+			limited, stop, err := cairn.WithTimeout(ctx, 20*time.Millisecond)
+			if err != nil {
+				return "", err
+			}
+			err = cairn.Sleep(limited, time.Hour)
+			stop()
+			if !errors.Is(err, cairn.ErrTimeout) {
+				return "the timeout is forgotten", nil
+			}
+			if _, err := cairn.Do(ctx, "charge", func(context.Context) (int, error) { return 1, nil }); err != nil {
+				return "", err
+			}
+			if err := cairn.Sleep(ctx, time.Hour); err != nil {
+				clean, done := cairn.Cleanup(ctx, time.Minute)
+				defer done()
+				_, cleanErr := cairn.Do(clean, "refund", func(context.Context) (int, error) { refunds.Add(1); return 1, nil })
+				return "", errors.Join(err, cleanErr)
+			}
+			return "", nil
+		})
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			info, err := run.Describe(t.Context())
+			return err == nil && len(info.Waits) == 1 && info.Waits[0].Key == "sleep#2"
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, run.Cancel(t.Context(), "enough"))
+		_, err = run.Result(t.Context())
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+		require.EqualValues(t, 1, refunds.Load())
+	})
+}
+
+// TestAChildIsAskedTwice asks for the result of a child one after the other, and from two branches.
+func TestAChildIsAskedTwice(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		child := cairn.NewWorkflow("child", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, 20*time.Millisecond) })
+		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (int, error) {
+			c, err := child.StartChild(ctx, 21)
+			if err != nil {
+				return 0, err
+			}
+			f, err := cairn.Go(ctx, "beside", c.Result)
+			if err != nil {
+				return 0, err
+			}
+			first, err := c.Result(ctx)
+			if err != nil {
+				return 0, err
+			}
+			second, err := f.Wait(ctx)
+			if err != nil {
+				return 0, err
+			}
+			third, err := c.Result(ctx)
+			return first + second + third, err
+		})
+		out, err := result(t, start(parent, child), parent, 0)
+		require.NoError(t, err)
+		require.Equal(t, 63, out)
+	})
+}
+
+// TestPushElsewhere pushes a run from a process that does not execute it.
+func TestPushElsewhere(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		var arrived atomic.Bool
+		var looks atomic.Int32
+		poll := cairn.NewPoll("file", time.Hour, func(context.Context, int) (string, bool, error) {
+			looks.Add(1)
+			return "content", arrived.Load(), nil
+		})
+		wf := cairn.NewWorkflow("push", func(ctx cairn.Context, _ int) (string, error) { return poll.Wait(ctx, 0) })
+		start(wf)
+		client := start()
+		run, err := wf.Start(t.Context(), client, 0, cairn.Elsewhere())
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return looks.Load() == 1 }, 10*time.Second, time.Millisecond)
+		arrived.Store(true)
+		require.NoError(t, run.Push(t.Context()))
+		out, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "content", out)
+	})
+}
+
+// TestStopStorm stops an engine while runs wake up, wait and end: nothing panics, and another engine ends them all.
+func TestStopStorm(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, n int) (int, error) {
+			for range 5 {
+				if err := cairn.Sleep(ctx, time.Duration(1+n%7)*time.Millisecond); err != nil {
+					return 0, err
+				}
+			}
+			return n, nil
+		})
+		e := start(wf)
+		var ids []string
+		for i := range 100 {
+			run, err := wf.Start(t.Context(), e, i)
+			require.NoError(t, err)
+			ids = append(ids, run.ID())
+		}
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = e.Stop(over)
+		next := start(wf)
+		for i, id := range ids {
+			run, err := wf.Get(t.Context(), next, id)
+			require.NoError(t, err)
+			out, err := run.Result(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, i, out)
+		}
+	})
+}
