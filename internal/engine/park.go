@@ -134,13 +134,7 @@ func (x *exec) wake() bool {
 	case err != nil:
 		return false // another process has it
 	}
-	x.mu.Lock()
-	for _, w := range fired {
-		w.fired = true
-		x.free(w)
-	}
-	x.mu.Unlock()
-	return x.claimed(res)
+	return x.claimed(res, fired)
 }
 
 // claiming begins to take the run back. The lock is held.
@@ -167,8 +161,8 @@ func (x *exec) rung(now journal.Time) (fired []*waiter, events []journal.Event) 
 	return fired, events
 }
 
-// claimed goes on with a run that was taken back.
-func (x *exec) claimed(res *journal.Result) bool {
+// claimed goes on with a run that was taken back, and with the branches whose timers have ended with that.
+func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 	x.mu.Lock()
 	x.epoch = res.Run.Epoch
 	x.mu.Unlock()
@@ -182,6 +176,10 @@ func (x *exec) claimed(res *journal.Result) bool {
 		return false
 	}
 	x.phase = phaseRunning
+	for _, w := range fired {
+		w.fired = true
+		x.free(w)
+	}
 	x.noticeCancel()
 	x.resolve()
 	idle := x.active == 0
@@ -213,7 +211,7 @@ func (x *exec) hand(e journal.Event) (*journal.Result, bool) {
 		x.parked()
 		return nil, false
 	}
-	x.claimed(res)
+	x.claimed(res, nil)
 	return res, true
 }
 
