@@ -60,6 +60,7 @@ type exec struct {
 	attached map[journal.ID]struct{}   // that end with the run
 	ended    int64                     // branches that have ended so far
 	poked    bool                      // something happened while the run was being given back
+	begun    map[string]string         // names of the steps whose starts are recorded and that are under way, by key
 	progress map[string]Progress       // of the steps that do something now
 	pushed   int64                     // how often somebody asked for polls to look now
 }

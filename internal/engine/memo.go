@@ -114,7 +114,10 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepRetrying:
 		s := m.get(e.Key, kindStep)
 		s.name, s.retryAfter, s.lastError = d.Name, d.RetryAfter, d.Error
-		if s.starts == 0 {
+		switch {
+		case d.Error != nil && d.Error.Code == CodeStopped:
+			s.attempt-- // that attempt does not count
+		case s.starts == 0:
 			s.attempt++
 		}
 		s.starts = 0

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"runtime"
 	"slices"
 
@@ -251,6 +252,11 @@ func (x *exec) handOver() {
 		x.mu.Unlock()
 		x.leave(ErrStopped)
 		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(x.begun)) { // nobody is to blame that they did not end
+		x.put(&line{}, journal.Event{Key: key, Data: &journal.StepRetrying{
+			Name: x.begun[key], RetryAfter: x.eng.now(), Error: journal.Errorf(CodeStopped, "the engine was stopped while the step was under way"),
+		}})
 	}
 	cmd := x.owned(x.take())
 	cmd.Lease, cmd.WakeAt = journal.LeaseRelease, x.eng.now()

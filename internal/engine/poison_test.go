@@ -107,3 +107,43 @@ func TestAStoppedEngineIsNotADeadOne(t *testing.T) {
 	require.Equal(t, "done", string(run.Output))
 	require.NoError(t, second.Stop(t.Context()))
 }
+
+// TestOrderlyRestarts stops engines again and again in the middle of a long step: nobody takes it for poison, and no attempt is used up.
+func TestOrderlyRestarts(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = st.Close() })
+	begun, last := make(chan struct{}, 1), atomic.Bool{}
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		return b.Step(engine.StepSpec{Name: "long", Timeout: time.Hour, Retry: engine.Retry{Attempts: 2}}, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
+			if last.Load() {
+				return journal.Payload{byte('0' + info.Attempt)}, nil
+			}
+			begun <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+	}}
+	var id journal.ID
+	for n := range 6 {
+		e, err := engine.New(t.Context(), st, engine.Config{Poll: 10 * time.Millisecond}, wf)
+		require.NoError(t, err)
+		if n == 0 {
+			id, err = e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+			require.NoError(t, err)
+		}
+		if n == 5 {
+			run, err := e.Wait(t.Context(), id)
+			require.NoError(t, err)
+			require.Equal(t, "1", string(run.Output), "it is still the first attempt")
+			require.NoError(t, e.Stop(t.Context()))
+			return
+		}
+		<-begun
+		last.Store(n == 4)
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = e.Stop(over)
+	}
+}

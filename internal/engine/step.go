@@ -180,7 +180,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	x := s.b.x
 	began = x.eng.now()
 	if s.attempt > 1 || s.spec.Timeout > 0 || s.spec.Beat > 0 || x.isSuspect() {
-		s.b.add(s.startEvent(began))
+		s.begin(began)
 		recorded = true
 	}
 	x.barrier(s.b.line)
@@ -203,6 +203,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	}
 	unwatch()
 	recorded = stop() || recorded
+	s.ended()
 	if err != nil && watched.Err() != nil && s.b.ctx.Err() == nil {
 		err = context.Cause(watched)
 	} else if err != nil && s.b.ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -212,8 +213,25 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	return out, began, recorded, err
 }
 
-func (s *step) startEvent(began journal.Time) journal.Event {
-	return journal.Event{Key: s.key, Data: &journal.StepStarted{Name: s.spec.Name, StartedAt: began, Input: s.spec.Input}}
+// begin records that the body begins.
+func (s *step) begin(at journal.Time) {
+	x := s.b.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s.b.isClosed() {
+		return
+	}
+	if x.begun == nil {
+		x.begun = map[string]string{}
+	}
+	x.begun[s.key] = s.spec.Name
+	x.put(s.b.line, journal.Event{Key: s.key, Data: &journal.StepStarted{Name: s.spec.Name, StartedAt: at, Input: s.spec.Input}})
+}
+
+func (s *step) ended() {
+	s.b.x.mu.Lock()
+	defer s.b.x.mu.Unlock()
+	delete(s.b.x.begun, s.key)
 }
 
 // recordLater writes the start down when the body has run for a while. The returned function stops that, and reports whether it has happened.
@@ -227,7 +245,7 @@ func (s *step) recordLater(began journal.Time) (stop func() bool) {
 			return
 		}
 		written = true
-		s.b.add(s.startEvent(began))
+		s.begin(began)
 		s.b.x.send()
 	})
 	return func() bool {
