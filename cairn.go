@@ -80,7 +80,7 @@ type Config struct {
 	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
 	MaxActive int
 	// MaxWaiting is the most waiting runs that are kept in memory with their goroutines; the rest goes on from the journal when it is due.
-	// Defaults to 10,000; negative: none.
+	// Defaults to 5,000; negative: none.
 	MaxWaiting int
 	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
 	Poll time.Duration

@@ -107,8 +107,8 @@ func Attempt(ctx context.Context) int { return infoOf(ctx).Attempt }
 
 // IdempotencyKey returns a text that is the same in all attempts of a step, in whatever process, and in no other step; "" outside a step.
 func IdempotencyKey(ctx context.Context) string {
-	if info := infoOf(ctx); !info.Step.IsZero() {
-		return journal.PrefixStep.Format(info.Step)
+	if info := infoOf(ctx); info.Key != "" {
+		return journal.PrefixStep.Format(info.Step())
 	}
 	return ""
 }

@@ -192,6 +192,7 @@ func Send[T any](e *Env, token, key string, v T) {
 	e.t.Helper()
 	for {
 		next := e.store.nextCommit() // before the look, so that none is missed
+		_, alive := e.current()
 		err := cairn.Send(e.ctx, e.Engine(), token, key, v)
 		switch code := journal.CodeOf(err); {
 		case err == nil:
@@ -202,6 +203,7 @@ func Send[T any](e *Env, token, key string, v T) {
 		}
 		select {
 		case <-next:
+		case <-alive.Done(): // another engine
 		case <-e.ctx.Done():
 			return
 		}

@@ -107,7 +107,7 @@ func (p *poll) look(check Check, n int) (out journal.Payload, ready bool, err er
 		}
 	}()
 	return check(p.b.ctx, StepInfo{
-		Run: p.b.x.key.Run, Step: journal.DeriveID(p.b.x.key.Run, journal.PrefixStep, p.key), Key: p.key, Attempt: n,
+		Run: p.b.x.key.Run, Key: p.key, Attempt: n,
 	})
 }
 

@@ -27,7 +27,7 @@ type Config struct {
 	Namespace string
 	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
 	MaxActive int
-	// MaxWaiting is the most waiting runs that are kept in memory; the rest goes on from the journal. Defaults to 10,000; negative: none.
+	// MaxWaiting is the most waiting runs that are kept in memory; the rest goes on from the journal. Defaults to 5,000; negative: none.
 	MaxWaiting int
 	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
 	Poll time.Duration
@@ -129,7 +129,7 @@ func (e *Engine) defaults() {
 		e.cfg.MaxActive = 10_000
 	}
 	if e.cfg.MaxWaiting == 0 {
-		e.cfg.MaxWaiting = 10_000
+		e.cfg.MaxWaiting = 5_000
 	}
 	if e.cfg.Poll <= 0 {
 		e.cfg.Poll = time.Second

@@ -38,12 +38,14 @@ type StepSpec struct {
 // StepInfo is what a step's code may know about itself.
 type StepInfo struct {
 	Run     journal.ID
-	Step    journal.ID // the same in all attempts and processes: the idempotency key
 	Key     string
 	Attempt int
 	report  func(Progress)
 	beat    func()
 }
+
+// Step returns the step's id: the same in all attempts and processes, and so its idempotency key.
+func (i StepInfo) Step() journal.ID { return journal.DeriveID(i.Run, journal.PrefixStep, i.Key) }
 
 // StepBody is the code of a step.
 type StepBody func(ctx context.Context, info StepInfo) (journal.Payload, error)
@@ -265,7 +267,7 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 		}
 	}()
 	return s.body(ctx, StepInfo{
-		Run: s.b.x.key.Run, Step: journal.DeriveID(s.b.x.key.Run, journal.PrefixStep, s.key), Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat,
+		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat,
 	})
 }
 
