@@ -251,12 +251,13 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 	return id, nil
 }
 
-// keep remembers an execution, which takes the place that was admitted. It reports false if its incarnation is over.
+// keep remembers an execution, which takes the place that was admitted. It reports false if its incarnation is over, or the engine
+// stops: then the run is freed with the incarnation.
 func (e *Engine) keep(x *exec) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	x.place = placeActive
-	if e.me != x.me {
+	if e.me != x.me || e.stopped {
 		x.place = placeNone
 		e.leftActive()
 		e.cleared(x)

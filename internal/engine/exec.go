@@ -71,7 +71,7 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
 		gone: make(chan struct{}),
 	}
-	x.bare, x.over = context.WithCancelCause(e.life)
+	x.bare, x.over = context.WithCancelCause(e.hard) // a stop of the engine ends it only together with the execution
 	x.ctx, x.cancel = context.WithCancelCause(x.bare)
 	return x
 }
