@@ -55,9 +55,16 @@ func (f *Future[T]) result() (T, error) {
 // All waits for all futures. The error joins those of the branches that failed.
 func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	out := make([]T, len(futures))
+	inner := make([]*engine.Future, len(futures))
+	for i, f := range futures {
+		inner[i] = f.inner
+	}
+	if err := ctx.branch().WaitAll(inner); err != nil {
+		return out, err
+	}
 	errs := make([]error, len(futures))
 	for i, f := range futures {
-		out[i], errs[i] = f.Wait(ctx)
+		out[i], errs[i] = f.result()
 	}
 	return out, errors.Join(errs...)
 }

@@ -36,6 +36,9 @@ func never() bool { return false }
 
 // resolve lets those branches go on whose condition holds. The lock is held, and the run is owned.
 func (x *exec) resolve() {
+	if len(x.blocked) == 0 && len(x.clocks) == 0 {
+		return
+	}
 	now := x.eng.now()
 	x.strike(now)
 	ready := make([]*waiter, 0, 4)

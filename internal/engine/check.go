@@ -83,7 +83,7 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 		out, ready, err := p.look(check, n)
 		x.check()
 		if err == nil {
-			err = journal.CheckPayload("the result of poll "+p.key, out)
+			err = journal.CheckPayload("the result of poll ", p.key, out)
 		}
 		if err != nil || ready {
 			return p.outcome(out, err)

@@ -53,6 +53,7 @@ func (b *Branch) Go(name, explicit string, f func(*Branch) (journal.Payload, err
 }
 
 func (f *Future) run(b *Branch, fn func(*Branch) (journal.Payload, error)) {
+	roomy()
 	x := f.x
 	var out journal.Payload
 	var err error
@@ -115,6 +116,30 @@ func (b *Branch) Wait(f *Future) (journal.Payload, error) {
 		b.saw(f.line.now)
 	}
 	return out, err
+}
+
+// WaitAll waits until all branches have ended; [Future.Result] has what they returned.
+func (b *Branch) WaitAll(futures []*Future) error {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	done := 0 // so many at the beginning have ended: none is asked twice
+	ready := func() bool {
+		for done < len(futures) && futures[done].done {
+			done++
+		}
+		return done == len(futures)
+	}
+	if err := b.x.blockFor(b.line, ready, func() { b.depend(futures...) }); err != nil {
+		return err
+	}
+	for _, f := range futures {
+		if _, err := f.Result(); !errors.Is(err, ErrLost) { // how far a loser came is left open
+			b.saw(f.line.now)
+		}
+	}
+	return nil
 }
 
 // Choice is how several branches are chosen from.

@@ -244,7 +244,7 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 	}
 	x := newExec(e, me, store.RunKey{Namespace: namespace, Run: id}, wf, res.Run)
 	x.input = r.Input
-	x.observe(res.Run, res.Appended)
+	x.observe(res.Run, res.Appended, true)
 	if e.keep(x) {
 		x.start()
 	}

@@ -90,6 +90,7 @@ func (x *exec) start() {
 }
 
 func (x *exec) main(b *Branch) {
+	roomy()
 	var out journal.Payload
 	var err error
 	returned := false
@@ -114,9 +115,12 @@ func panicError(p any) error {
 }
 
 func (x *exec) isGone() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.phase == phaseGone
+	select {
+	case <-x.gone:
+		return true
+	default:
+		return false
+	}
 }
 
 // end writes the end of the run, together with what was not written yet.
@@ -128,7 +132,7 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	x.cancelChildren(left) // nobody waits for them any more
 	var end journal.Event
 	if err == nil {
-		err = journal.CheckPayload("the output of the run", out)
+		err = journal.CheckPayload("the output of the run", "", out)
 	}
 	switch {
 	case err == nil:
@@ -196,7 +200,7 @@ func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 		res, err := x.me.committer.Do(x.eng.hard, cmd)
 		switch code := journal.CodeOf(err); {
 		case err == nil:
-			x.observe(res.Run, res.Appended)
+			x.observe(res.Run, res.Appended, true)
 			x.wrote(res.Appended)
 			return res, nil
 		case temporary(code):
@@ -255,8 +259,8 @@ func temporary(code journal.Code) bool {
 	}
 }
 
-// observe takes note of events of the run, whoever wrote them.
-func (x *exec) observe(run *journal.Run, events []journal.Event) {
+// observe takes note of events of the run. Of the steps that the code has just done itself nothing is kept: it does not ask for them again.
+func (x *exec) observe(run *journal.Run, events []journal.Event, own bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if run != nil && (run.CancelledAt != 0 || run.Epoch >= x.run.Epoch) {
@@ -274,7 +278,9 @@ func (x *exec) observe(run *journal.Run, events []journal.Event) {
 		}
 		delete(x.ahead, e.Seq)
 		x.seen++
-		x.memos.fold(x.key.Run, &e)
+		if !own || !x.memos.isOutcome(&e) {
+			x.memos.fold(x.key.Run, &e)
+		}
 	}
 	x.noticeCancel()
 	if x.phase == phaseRunning {

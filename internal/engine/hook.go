@@ -39,7 +39,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 		if err := b.stopped(); err != nil {
 			return nil, err
 		}
-		if err := journal.CheckPayload("the metadata of hook "+key, s.Metadata); err != nil {
+		if err := journal.CheckPayload("the metadata of hook ", key, s.Metadata); err != nil {
 			return nil, err
 		}
 		if err := journal.CheckText("the token", s.Token, journal.MaxToken); err != nil {
@@ -169,7 +169,7 @@ func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error
 		return err
 	}
 	defer b.leave()
-	if err := journal.CheckPayload("the answer", value); err != nil {
+	if err := journal.CheckPayload("the answer", "", value); err != nil {
 		return err
 	}
 	x := b.x

@@ -90,6 +90,18 @@ func (m *memos) resume() {
 	}
 }
 
+// isOutcome reports whether an event is all that there is about a step.
+func (m *memos) isOutcome(e *journal.Event) bool {
+	switch d := e.Data.(type) {
+	case *journal.StepCompleted:
+		return len(d.Closes) == 0 && m.byKey[e.Key] == nil
+	case *journal.StepFailed:
+		return m.byKey[e.Key] == nil
+	default:
+		return false
+	}
+}
+
 // fold adds an event.
 func (m *memos) fold(run journal.ID, e *journal.Event) {
 	m.last = e.Seq

@@ -34,7 +34,7 @@ func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entit
 	case x != nil && res.Run.Status.Terminal():
 		x.leave(ErrCancelled)
 	case x != nil:
-		x.observe(nil, res.Appended)
+		x.observe(nil, res.Appended, false)
 		x.noteRun(res.Run)
 		x.wake()
 	case len(res.Effects.Wake) > 0:

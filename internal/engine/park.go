@@ -241,7 +241,7 @@ func (x *exec) learn(run *journal.Run, events []journal.Event) bool {
 			return false
 		}
 	}
-	x.observe(run, events)
+	x.observe(run, events, false)
 	return true
 }
 

@@ -33,6 +33,7 @@ func (s *step) report(p Progress) {
 	x := s.b.x
 	p.Fraction = min(max(p.Fraction, 0), 1)
 	p.At = x.eng.now()
+	s.reports.Add(1)
 	x.mu.Lock()
 	if x.progress == nil {
 		x.progress = map[string]Progress{}
@@ -52,7 +53,7 @@ func (s *step) beat() {
 // watch ends the returned context when the body of a step that must show that it goes on has not done so in time.
 func (s *step) watch(ctx context.Context) (watched context.Context, stop func()) {
 	if s.spec.Beat <= 0 {
-		return ctx, s.forgetProgress
+		return ctx, func() {}
 	}
 	watched, cancel := context.WithCancelCause(ctx)
 	s.beats = make(chan struct{}, 1)
@@ -75,13 +76,5 @@ func (s *step) watch(ctx context.Context) (watched context.Context, stop func())
 	return watched, func() {
 		close(over)
 		cancel(context.Canceled)
-		s.forgetProgress()
 	}
-}
-
-func (s *step) forgetProgress() {
-	x := s.b.x
-	x.mu.Lock()
-	delete(x.progress, s.key)
-	x.mu.Unlock()
 }

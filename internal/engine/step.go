@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -66,7 +67,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := journal.CheckPayload("the input of step "+key, s.Input); err != nil {
+	if err := journal.CheckPayload("the input of step ", key, s.Input); err != nil {
 		return nil, err
 	}
 	st := &step{b: b, spec: s, body: b.x.eng.testing.body(s, body), key: key}
@@ -114,6 +115,7 @@ type step struct {
 	starts     int // recorded without an outcome
 	retryAfter journal.Time
 	beats      chan struct{} // signs of life of the body
+	reports    atomic.Int64  // how often it told of its progress
 }
 
 func (s *step) run() (journal.Payload, error) {
@@ -201,11 +203,11 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	}
 	watched, unwatch := s.watch(ctx)
 	if out, err = s.call(watched); err == nil {
-		err = journal.CheckPayload("the result of step "+s.key, out)
+		err = journal.CheckPayload("the result of step ", s.key, out)
 	}
 	unwatch()
 	recorded = stop() || recorded
-	s.ended()
+	s.ended(recorded)
 	if err != nil && watched.Err() != nil && s.b.ctx.Err() == nil {
 		err = context.Cause(watched)
 	} else if err != nil && s.b.ctx.Err() != nil && errors.Is(err, context.Canceled) {
@@ -230,10 +232,15 @@ func (s *step) begin(at journal.Time) {
 	x.put(s.b.line, journal.Event{Key: s.key, Data: &journal.StepStarted{Name: s.spec.Name, StartedAt: at, Input: s.spec.Input}})
 }
 
-func (s *step) ended() {
+// ended notes that the body has returned. Where nothing was noted of it, nobody is asked.
+func (s *step) ended(began bool) {
+	if !began && s.reports.Load() == 0 {
+		return
+	}
 	s.b.x.mu.Lock()
 	defer s.b.x.mu.Unlock()
 	delete(s.b.x.begun, s.key)
+	delete(s.b.x.progress, s.key)
 }
 
 // recordLater writes the start down when the body has run for a while. The returned function stops that, and reports whether it has happened.

@@ -127,7 +127,7 @@ func checkMessage(namespace string, m *Message) error {
 	if err := CheckText("a message's key", m.Key, MaxKey); err != nil {
 		return err
 	}
-	return CheckPayload("message", m.Payload)
+	return CheckPayload("message", "", m.Payload)
 }
 
 func (r *reduction) checkGuards() error {
@@ -455,7 +455,7 @@ func checkEvent(e *Event, perEvent bool) error {
 	in, out := e.Data.payloads()
 	for _, p := range []*Payload{in, out} {
 		if p != nil {
-			if err := CheckPayload(t.String(), *p); err != nil {
+			if err := CheckPayload(t.String(), "", *p); err != nil {
 				return err
 			}
 		}
@@ -463,10 +463,10 @@ func checkEvent(e *Event, perEvent bool) error {
 	return nil
 }
 
-// CheckPayload refuses a value that is too large to be stored.
-func CheckPayload(of string, p Payload) error {
+// CheckPayload refuses a payload that is too large. What it belongs to is said in two parts, which are put together only then.
+func CheckPayload(of, name string, p Payload) error {
 	if len(p) > MaxPayload {
-		return Errorf(CodePayloadTooLarge, "the payload of %s has %d bytes; at most %d are allowed", of, len(p), MaxPayload)
+		return Errorf(CodePayloadTooLarge, "the payload of %s has %d bytes; at most %d are allowed", of+name, len(p), MaxPayload)
 	}
 	return nil
 }
