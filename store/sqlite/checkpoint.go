@@ -3,32 +3,30 @@ package sqlite
 import (
 	"context"
 	"log/slog"
-	"os"
 	"sync/atomic"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // checkpointer copies the write-ahead log into the database beside the writer, which would otherwise stop for it. The writer still does it
 // by itself when the log has become much longer: only then can the log begin anew.
 type checkpointer struct {
 	s       *Store
-	commits atomic.Int64
+	written atomic.Int64 // pages since the last copy, roughly
 	runs    atomic.Bool
 }
 
-const (
-	checkpointBytes = 16 << 20 // from this length on, the log is copied
-	checkpointEvery = 16       // commits between two looks at its length
-)
+// checkpointPages is how many pages are in the log, roughly, when it is copied: 16 MiB. Copied more often, its syncs would get into the way of
+// those of the writer.
+const checkpointPages = 4096
 
 // committed is called after each commit.
-func (c *checkpointer) committed(ctx context.Context) {
-	if c.s.path == "" || c.commits.Add(1)%checkpointEvery != 0 {
+func (c *checkpointer) committed(ctx context.Context, changes *store.Changes) {
+	if c.s.path == "" || c.written.Add(pagesOf(changes)) < checkpointPages || !c.runs.CompareAndSwap(false, true) {
 		return
 	}
-	info, err := os.Stat(c.s.path + "-wal")
-	if err != nil || info.Size() < checkpointBytes || !c.runs.CompareAndSwap(false, true) {
-		return
-	}
+	c.written.Store(0)
 	go func() {
 		defer c.runs.Store(false)
 		ctx := context.WithoutCancel(ctx)
@@ -36,4 +34,19 @@ func (c *checkpointer) committed(ctx context.Context) {
 			c.s.cfg.Logger.WarnContext(ctx, "checkpoint failed", slog.Any("error", err))
 		}
 	}()
+}
+
+// pagesOf guesses how many pages a batch has changed: the right edges of the tables and indices once, and what it brings.
+func pagesOf(changes *store.Changes) int64 {
+	bytes := 0
+	for i := range changes.Runs {
+		bytes += 384 // many share a page
+		for j := range changes.Runs[i].Events {
+			bytes += 256 + journal.PayloadBytes(changes.Runs[i].Events[j].Data)
+		}
+	}
+	for i := range changes.Messages {
+		bytes += 256 + len(changes.Messages[i].Payload)
+	}
+	return int64(6 + bytes/4096)
 }

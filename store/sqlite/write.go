@@ -34,6 +34,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 			changes.Runs[i].State.Ref = refs[i]
 		}
 	}
+	t.w.store.ckpt.committed(ctx, changes)
 	t.w.store.hub.tell(changes.Notify)
 	return nil
 }

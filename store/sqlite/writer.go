@@ -280,6 +280,5 @@ func (t *tx) commit(ctx context.Context) error {
 		return errorsJoin(store.ErrUnknownOutcome, classify("commit", err))
 	}
 	t.w.store.names.learn(t.namespaces, t.workflows)
-	t.w.store.ckpt.committed(ctx)
 	return nil
 }
