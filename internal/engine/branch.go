@@ -130,6 +130,23 @@ func (b *Branch) Derive(name string) (journal.ID, error) {
 // recall returns what the journal says about a key, nil if nothing. Another kind of thing under the key means that the code has
 // changed: the run is parked for somebody to look at, and the goroutine ends.
 func (b *Branch) recall(key string, k kind) *memo {
+	m := b.look(key, k)
+	if m == nil {
+		return nil
+	}
+	b.x.mu.Lock()
+	seq := m.completed
+	m.asked = m.asked || seq != 0
+	held := len(b.x.held) > 0
+	b.x.mu.Unlock()
+	if held && seq != 0 {
+		b.reach(seq)
+	}
+	return m
+}
+
+// look is recall for who does not want what became of it yet.
+func (b *Branch) look(key string, k kind) *memo {
 	b.x.mu.Lock()
 	m := b.x.memos.byKey[key]
 	b.x.mu.Unlock()
@@ -151,10 +168,13 @@ func (b *Branch) add(e journal.Event) {
 // stopped returns why the branch may begin nothing new: the run was cancelled, it lost a race, or its time is over.
 func (b *Branch) stopped() error {
 	b.x.mu.Lock()
-	closed := b.isClosed()
+	closed, held := b.isClosed(), len(b.x.held) > 0
 	b.x.mu.Unlock()
 	if closed {
 		return ErrLost
+	}
+	if held {
+		b.reach(frontier)
 	}
 	if b.ctx.Err() == nil {
 		return nil

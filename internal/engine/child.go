@@ -51,7 +51,8 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 		return nil, err
 	}
 	c := &Child{key: key, name: s.Workflow, detached: s.Detached, began: b.x.eng.now()}
-	if m := b.recallChild(key); m != nil {
+	if m := b.lookForChild(key); m != nil {
+		b.reach(m.seq)
 		c.id = m.child
 		b.x.attach(c, !m.done)
 		return c, nil
@@ -73,15 +74,15 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	return c, nil
 }
 
-// recallChild returns what the journal says about a child. One whose result was kept by a fork has no id.
-func (b *Branch) recallChild(key string) *memo {
+// lookForChild returns what the journal says about a child. One whose result was kept by a fork has no id.
+func (b *Branch) lookForChild(key string) *memo {
 	b.x.mu.Lock()
 	m := b.x.memos.byKey[key]
 	if m != nil && m.kind == kindStep && m.done && m.copied {
 		m.kind = kindChild
 	}
 	b.x.mu.Unlock()
-	return b.recall(key, kindChild)
+	return b.look(key, kindChild)
 }
 
 // startChild starts a run for this one. While the database cannot be reached it is tried again.
@@ -103,7 +104,8 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 	}
 	defer b.leave()
 	x := b.x
-	if m := b.recallChild(c.key); m != nil && m.done {
+	if m := b.lookForChild(c.key); m != nil && m.done {
+		b.recall(c.key, kindChild)
 		b.saw(m.at)
 		return m.result, errorOrNil(m.failed)
 	}

@@ -66,6 +66,7 @@ type Engine struct {
 	mu       sync.Mutex
 	me       *incarnation
 	execs    map[store.RunKey]*exec
+	claiming map[store.RunKey]bool // runs that are being claimed, and whether something came for them meanwhile
 	waiting  waitingList
 	active   int
 	suspects int           // runs whose last owner died and that have not shown yet that they do no harm
@@ -85,7 +86,7 @@ type Engine struct {
 // New starts an engine on a store. Workflows are known from the beginning: a run of another one is left to other processes.
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
-		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, results: map[store.RunKey][]chan *journal.Run{},
+		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, claiming: map[store.RunKey]bool{}, results: map[store.RunKey][]chan *journal.Run{},
 		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}),
 	}
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
@@ -245,17 +246,18 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 	x := newExec(e, me, store.RunKey{Namespace: namespace, Run: id}, wf, res.Run)
 	x.input = r.Input
 	x.observe(res.Run, res.Appended, true)
-	if e.keep(x) {
+	e.mu.Lock()
+	kept := e.keep(x)
+	e.mu.Unlock()
+	if kept {
 		x.start()
 	}
 	return id, nil
 }
 
 // keep remembers an execution, which takes the place that was admitted. It reports false if its incarnation is over, or the engine
-// stops: then the run is freed with the incarnation.
+// stops: then the run is freed with the incarnation. The lock is held.
 func (e *Engine) keep(x *exec) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	x.place = placeActive
 	if e.me != x.me || e.stopped {
 		x.place = placeNone

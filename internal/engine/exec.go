@@ -63,6 +63,8 @@ type exec struct {
 	begun    map[string]string         // names of the steps whose starts are recorded and that are under way, by key
 	progress map[string]Progress       // of the steps that do something now
 	pushed   int64                     // how often somebody asked for polls to look now
+	noticed  bool                      // that the run was asked to stop
+	held     []*held                   // ends of contexts that the code has not come to yet, by their place in the journal
 }
 
 func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
@@ -78,14 +80,14 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 
 // start begins to execute the run's code. The run is owned, and its journal known.
 func (x *exec) start() {
-	x.mu.Lock()
-	x.noticeCancel()
-	x.mu.Unlock()
 	root := newLine(x, nil, "", x.run.CreatedAt)
 	root.ctx = x.ctx
+	x.mu.Lock()
+	x.noticeCancel()
 	x.lines[root] = struct{}{}
 	root.mark = x.out.added
 	x.active, root.counted = 1, true
+	x.mu.Unlock()
 	go x.main(&Branch{line: root, ctx: root.ctx})
 }
 
@@ -264,7 +266,9 @@ func (x *exec) observe(run *journal.Run, events []journal.Event, own bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if run != nil && (run.CancelledAt != 0 || run.Epoch >= x.run.Epoch) {
+		cancelled := x.run.CancelledAt
 		x.run = run
+		x.markCancelled(cancelled) // answers may come in another order than they were given
 	}
 	for i := range events {
 		if events[i].Seq > x.seen {
@@ -278,8 +282,12 @@ func (x *exec) observe(run *journal.Run, events []journal.Event, own bool) {
 		}
 		delete(x.ahead, e.Seq)
 		x.seen++
-		if !own || !x.memos.isOutcome(&e) {
-			x.memos.fold(x.key.Run, &e)
+		if own && x.memos.isOutcome(&e) {
+			continue
+		}
+		x.memos.fold(x.key.Run, &e)
+		if m := x.memos.byKey[e.Key]; own && m != nil {
+			m.asked = true
 		}
 	}
 	x.noticeCancel()
@@ -290,11 +298,12 @@ func (x *exec) observe(run *journal.Run, events []journal.Event, own bool) {
 	}
 }
 
-// noticeCancel ends the contexts of a run that was asked to stop. The lock is held.
-func (x *exec) noticeCancel() {
-	if x.run.CancelledAt != 0 && x.ctx.Err() == nil {
-		x.cancel(ErrCancelled)
-		go x.cancelChildren(x.openChildren()) // what is started from now on is clean-up
+// markCancelled notes when the run was asked to stop, 0: it was not. The lock is held.
+func (x *exec) markCancelled(at journal.Time) {
+	if at != 0 && x.run.CancelledAt == 0 {
+		next := *x.run
+		next.CancelledAt = at
+		x.run = &next
 	}
 }
 
@@ -302,11 +311,7 @@ func (x *exec) noticeCancel() {
 func (x *exec) noteRun(run *journal.Run) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if run.CancelledAt != 0 && x.run.CancelledAt == 0 {
-		next := *x.run
-		next.CancelledAt = run.CancelledAt
-		x.run = &next
-	}
+	x.markCancelled(run.CancelledAt)
 	if x.phase == phaseRunning {
 		x.noticeCancel()
 		x.resolve()

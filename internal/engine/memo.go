@@ -18,8 +18,11 @@ const (
 type memo struct {
 	kind kind
 	name string
-	seq  int64        // its first event
-	at   journal.Time // when the code saw it end, the same in every execution
+	seq  int64 // its first event
+	// completed is the event that ended it, 0 while it goes on
+	completed int64
+	asked     bool         // the code has got what it became
+	at        journal.Time // when the code saw it end, the same in every execution
 
 	// of a step
 	copied     bool // kept from the run that this one was forked from
@@ -33,9 +36,8 @@ type memo struct {
 	lastError  *journal.Error
 
 	// of a wait
-	resumeAt  journal.Time
-	completed int64 // the event that ended it, 0 while it waits
-	fired     bool  // its time had come
+	resumeAt journal.Time
+	fired    bool // its time had come
 
 	// of a child
 	child    journal.ID
@@ -136,13 +138,13 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepCompleted:
 		s := m.get(e.Key, kindStep)
 		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.StartedAt+journal.Time(d.Took)
-		s.copied = d.Copied
+		s.copied, s.completed = d.Copied, e.Seq
 		for _, path := range d.Closes {
 			m.closed[path] = true
 		}
 	case *journal.StepFailed:
 		s := m.get(e.Key, kindStep)
-		s.copied = d.Copied
+		s.copied, s.completed = d.Copied, e.Seq
 		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.StartedAt+journal.Time(d.Took)
 		if s.failed == nil {
 			s.failed = &journal.Error{Code: journal.CodeInternal, Message: "the step failed"}

@@ -38,6 +38,7 @@ func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entit
 		x.noteRun(res.Run)
 		x.wake()
 	case len(res.Effects.Wake) > 0:
+		e.tellLater(run)
 		e.lookNow()
 	}
 	return res, nil

@@ -16,7 +16,7 @@ func (x *exec) park() {
 			x.mu.Unlock()
 			return
 		}
-		if x.phase != phaseRunning || x.active > 0 {
+		if x.phase != phaseRunning || x.active > 0 || x.tellWaiting() {
 			x.done(0)
 			x.mu.Unlock()
 			return

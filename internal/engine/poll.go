@@ -145,7 +145,42 @@ func (x *exec) push() {
 // claim takes a run and starts to execute it. It reports whether it took it. In a run whose last owner died while it was doing something, a
 // step may be what killed it: there starts are written down before the bodies run.
 func (e *Engine) claim(key store.RunKey, suspect bool) bool {
-	me := e.self()
+	e.mu.Lock()
+	me := e.me
+	e.claiming[key] = false
+	e.mu.Unlock()
+	x := e.claimAs(me, key, suspect)
+	e.mu.Lock()
+	news := e.claiming[key]
+	delete(e.claiming, key)
+	taken := x != nil && e.keep(x)
+	e.mu.Unlock()
+	if taken {
+		x.start()
+		if news {
+			x.push()
+		}
+	}
+	return x != nil
+}
+
+// tellLater is called when something came for a run that is not in memory. It may be about to be.
+func (e *Engine) tellLater(run journal.ID) {
+	key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+	e.mu.Lock()
+	_, claims := e.claiming[key]
+	if claims {
+		e.claiming[key] = true
+	}
+	x := e.execs[key] // since a moment
+	e.mu.Unlock()
+	if x != nil {
+		x.push()
+	}
+}
+
+// claimAs takes a run, and returns its execution, which has not begun. It returns nil if somebody else has it.
+func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec {
 	cmd := &journal.Command{Namespace: key.Namespace, Run: key.Run, Lease: journal.LeaseClaim, Read: journal.Read{Kind: journal.ReadSince}}
 	cmd.Guards.Owner.Incarnation = me.id
 	res, err := me.committer.Do(e.life, cmd)
@@ -153,23 +188,19 @@ func (e *Engine) claim(key store.RunKey, suspect bool) bool {
 		if journal.CodeOf(err) == journal.CodeFenced {
 			e.reborn(me)
 		}
-		return false
+		return nil
 	}
 	created, ok := res.Read[0].Data.(*journal.RunCreated)
 	if !ok {
-		return false
+		return nil
 	}
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
 	x.suspect, x.heldSuspect, x.input = suspect, suspect, created.Input
 	if !x.learn(res.Run, res.Read) {
-		return false // a newer program's: it stays ours until we are gone, and does nothing
+		return nil // a newer program's: it stays ours until we are gone, and does nothing
 	}
 	if res.Run.Status == journal.StatusPending {
 		x.out.events, x.out.added = append(x.out.events, journal.Event{Data: &journal.RunStarted{}}), 1
 	}
-	if !e.keep(x) {
-		return true // the place was given back
-	}
-	x.start()
-	return true
+	return x
 }

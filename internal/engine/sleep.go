@@ -104,7 +104,9 @@ func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
 	m := b.recall(key, kindWait)
 	if m != nil && m.completed != 0 {
 		if m.fired {
-			cancel(timedOut(key))
+			b.x.mu.Lock()
+			b.x.hold(m.completed, func() { cancel(timedOut(key)) })
+			b.x.mu.Unlock()
 		}
 		return limited, func() { cancel(context.Canceled) }, nil
 	}
