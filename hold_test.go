@@ -15,7 +15,7 @@ import (
 // notes is what a workflow has seen of its Contexts, in order.
 type notes struct{ all []string }
 
-func (n *notes) add(at string, ctx context.Context) {
+func (n *notes) add(ctx context.Context, at string) {
 	if ctx.Err() == nil {
 		n.all = append(n.all, at+" goes on")
 	} else {
@@ -43,25 +43,25 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 
 	cancelled := cairn.NewWorkflow("cancelled", func(ctx cairn.Context, token string) (string, error) {
 		var seen notes
-		seen.add("the beginning", ctx)
+		seen.add(ctx, "the beginning")
 		for _, name := range []string{"a", "b"} {
 			if err := small(ctx, name); err != nil {
 				return "", err
 			}
-			seen.add(name, ctx)
+			seen.add(ctx, name)
 		}
 		if err := cairn.Sleep(ctx, time.Hour); !errors.Is(err, cairn.ErrCancelled) {
 			return "", err
 		}
-		seen.add("the sleep", ctx)
+		seen.add(ctx, "the sleep")
 		return seen.String(), wait(ctx, token)
 	})
 	branches := cairn.NewWorkflow("branches", func(ctx cairn.Context, token string) (string, error) {
 		var one, other notes
 		slow, err := cairn.Go(ctx, "slow", func(ctx cairn.Context) (int, error) {
-			one.add("the beginning", ctx)
+			one.add(ctx, "the beginning")
 			err := cairn.Sleep(ctx, time.Hour)
-			one.add("the sleep", ctx)
+			one.add(ctx, "the sleep")
 			return 0, err
 		})
 		if err != nil {
@@ -72,13 +72,13 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 				if err := small(ctx, name); err != nil {
 					return 0, err
 				}
-				other.add(name, ctx)
+				other.add(ctx, name)
 			}
 			if err := cairn.Sleep(ctx, time.Millisecond); err != nil && ctx.Err() == nil {
 				return 0, err
 			}
 			<-ctx.Done()
-			other.add("the end", ctx)
+			other.add(ctx, "the end")
 			return 0, nil
 		})
 		if err != nil {
@@ -99,12 +99,12 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 		if err := small(short, "a"); err != nil {
 			return "", err
 		}
-		seen.add("a", short)
+		seen.add(short, "a")
 		if err := cairn.Sleep(short, time.Hour); !errors.Is(err, cairn.ErrTimeout) {
 			return "", err
 		}
-		seen.add("the sleep", short)
-		seen.add("outside", ctx)
+		seen.add(short, "the sleep")
+		seen.add(ctx, "outside")
 		return seen.String(), wait(ctx, token)
 	})
 

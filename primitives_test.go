@@ -571,41 +571,6 @@ func TestTimeAndRandomnessReplay(t *testing.T) {
 	})
 }
 
-// TestAParentLeavesChildrenBehind ends a parent, and cancels another, that do not wait for their children.
-func TestAParentLeavesChildrenBehind(t *testing.T) {
-	t.Parallel()
-	everywhere(t, func(t *testing.T, start starter) {
-		child := cairn.NewWorkflow("child", func(ctx cairn.Context, _ string) (int, error) { return 0, cairn.Sleep(ctx, time.Hour) })
-		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, wait time.Duration) (int, error) {
-			for range 2 {
-				if _, err := child.StartChild(ctx, ""); err != nil {
-					return 0, err
-				}
-			}
-			return 0, cairn.Sleep(ctx, wait)
-		})
-		e := start(parent, child)
-		children := func(run *cairn.Run[int], status cairn.Status) int {
-			page, err := e.List(t.Context(), cairn.Filter{ParentID: run.ID(), Status: []cairn.Status{status}})
-			require.NoError(t, err)
-			return len(page.Runs)
-		}
-		short, err := parent.Start(t.Context(), e, time.Millisecond)
-		require.NoError(t, err)
-		_, err = short.Result(t.Context())
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return children(short, cairn.StatusCancelled) == 2 }, 10*time.Second, 5*time.Millisecond)
-
-		long, err := parent.Start(t.Context(), e, time.Hour)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return children(long, cairn.StatusRunning) == 2 }, 10*time.Second, 5*time.Millisecond)
-		require.NoError(t, long.Cancel(t.Context(), "enough"))
-		_, err = long.Result(t.Context())
-		require.ErrorIs(t, err, cairn.ErrCancelled)
-		require.Eventually(t, func() bool { return children(long, cairn.StatusCancelled) == 2 }, 10*time.Second, 5*time.Millisecond)
-	})
-}
-
 // TestACancelWithManyErrors cancels a run whose error is longer than a reason may be.
 func TestACancelWithManyErrors(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
@@ -64,7 +64,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	// The start key makes sure that a child whose start was not written down in its parent is not started again.
 	c.id, err = b.x.startChild(StartRequest{
 		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1}, Elsewhere: s.Elsewhere,
-		StartKey: journal.PrefixStep.Format(journal.DeriveID(b.x.key.Run, journal.PrefixStep, key)),
+		StartKey: childKey(b.x.key.Run, key, s.Detached),
 	})
 	if err != nil {
 		return nil, err
@@ -72,6 +72,17 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	b.x.attach(c, true)
 	b.add(journal.Event{Key: key, Data: &journal.StepCreated{Name: s.Workflow, Child: c.id, Detached: s.Detached}})
 	return c, nil
+}
+
+// detached ends the start keys of children that go on when their parent ends.
+const detached = ".detached"
+
+func childKey(parent journal.ID, key string, goesOn bool) string {
+	start := journal.PrefixStep.Format(journal.DeriveID(parent, journal.PrefixStep, key))
+	if goesOn {
+		start += detached
+	}
+	return start
 }
 
 // lookForChild returns what the journal says about a child. One whose result was kept by a fork has no id.
@@ -212,21 +223,26 @@ func (x *exec) attach(c *Child, belongs bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.attached == nil {
-		x.attached = map[journal.ID]struct{}{}
+		x.attached = map[journal.ID]string{}
 	}
 	if belongs && !c.detached && !c.id.IsZero() {
-		x.attached[c.id] = struct{}{}
+		x.attached[c.id] = c.key
 	} else {
 		delete(x.attached, c.id)
 	}
 }
 
-// openChildren returns the children that belong to the run and have not ended as far as it knows: those that the code has started, and those
-// in the journal that it has not come to yet. The lock is held.
-func (x *exec) openChildren() []journal.ID {
-	ids := slices.Collect(maps.Keys(x.attached))
-	for _, m := range x.memos.byKey {
-		if m.kind == kindChild && !m.done && !m.detached && !m.child.IsZero() && (x.memos.cancelled == 0 || m.seq < x.memos.cancelled) {
+// openChildren returns the children that belong to branches with such keys, and have not ended as far as the run knows: those that the code has
+// started, and those in the journal that it has not come to yet. The lock is held.
+func (x *exec) openChildren(belongs func(key string) bool) []journal.ID {
+	var ids []journal.ID
+	for id, key := range x.attached {
+		if belongs(key) {
+			ids = append(ids, id)
+		}
+	}
+	for key, m := range x.memos.byKey {
+		if m.kind == kindChild && !m.done && !m.detached && !m.child.IsZero() && (x.memos.cancelled == 0 || m.seq < x.memos.cancelled) && belongs(key) {
 			ids = append(ids, m.child)
 		}
 	}
@@ -234,10 +250,95 @@ func (x *exec) openChildren() []journal.ID {
 	return slices.Compact(ids)
 }
 
-// cancelChildren asks children to stop.
-func (x *exec) cancelChildren(ids []journal.ID) {
+// childrenOf returns the children that belong to a run and have not ended, as the database has them: also those whose start their parent did not
+// live to write down.
+func (e *Engine) childrenOf(ctx context.Context, namespace string, parent journal.ID) ([]*journal.Run, error) {
+	filter := store.RunFilter{Parent: parent, Statuses: []journal.Status{journal.StatusPending, journal.StatusRunning}}
+	var all []*journal.Run
+	for page := (store.Page{Limit: store.MaxLimit}); ; {
+		list, err := e.store.Runs(ctx, namespace, filter, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range list.Data {
+			if !strings.HasSuffix(run.StartKey, detached) {
+				all = append(all, run)
+			}
+		}
+		if !list.HasMore {
+			return all, nil
+		}
+		page.Cursor = list.Cursor
+	}
+}
+
+// passCancelOn asks the children to stop that were started before the run was. What is started later is clean-up.
+func (x *exec) passCancelOn(known []journal.ID, at journal.Time) {
+	x.cancelChildren(known, "its parent was asked to stop")
+	left, err := x.eng.childrenOf(x.eng.hard, x.key.Namespace, x.key.Run)
+	if err != nil {
+		return // the end of the run looks again
+	}
+	for _, run := range left {
+		if run.CreatedAt < at && !slices.Contains(known, run.ID) {
+			x.eng.cancelChild(x, run.ID, "its parent was asked to stop")
+		}
+	}
+}
+
+// mayHaveChildren reports whether children may be left: some are known, or one may have been started that the journal does not have. The lock is held.
+func (x *exec) mayHaveChildren() bool {
+	if len(x.attached) > 0 || x.died || x.noticed {
+		return true
+	}
+	for _, m := range x.memos.byKey {
+		if m.kind == kindChild && !m.done {
+			return true
+		}
+	}
+	return false
+}
+
+// endChildren asks the children that are left to stop, because the run ends. All that it has seen is durable before: executed again, it would come to
+// the same end.
+func (x *exec) endChildren() {
+	x.mu.Lock()
+	n := x.out.added
+	x.mu.Unlock()
+	x.flush(n)
+	for !x.isGone() {
+		left, err := x.eng.childrenOf(x.eng.hard, x.key.Namespace, x.key.Run)
+		if err == nil {
+			for _, run := range left {
+				x.eng.cancelChild(x, run.ID, "it belongs to a run that ends")
+			}
+			return
+		}
+		if !x.eng.pause() {
+			return
+		}
+	}
+}
+
+// endLosers asks the children of branches that lost a race to stop, once that is durable.
+func (x *exec) endLosers(lost []*line) {
+	x.mu.Lock()
+	ids := x.openChildren(func(key string) bool {
+		return slices.ContainsFunc(lost, func(l *line) bool { return strings.HasPrefix(key, l.path) })
+	})
+	n := x.out.added
+	x.mu.Unlock()
+	if len(ids) > 0 {
+		go func() {
+			x.flush(n)
+			x.cancelChildren(ids, "its branch lost a race")
+		}()
+	}
+}
+
+func (x *exec) cancelChildren(ids []journal.ID, reason string) {
 	for _, id := range ids {
-		x.eng.cancelChild(x, id, "it belongs to a run that ends")
+		x.eng.cancelChild(x, id, reason)
 	}
 }
 
@@ -253,17 +354,13 @@ func (e *Engine) cancelChild(x *exec, id journal.ID, reason string) {
 
 // terminateChildren ends the children of a run that was terminated, and theirs.
 func (e *Engine) terminateChildren(ctx context.Context, run journal.ID, reason, actor string) error {
-	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	children, err := e.childrenOf(ctx, e.cfg.Namespace, run)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for i := range j.Events {
-		d, ok := j.Events[i].Data.(*journal.StepCreated)
-		if !ok || d.Child.IsZero() || d.Detached {
-			continue
-		}
-		err := e.Terminate(ctx, d.Child, reason, actor)
+	for _, child := range children {
+		err := e.Terminate(ctx, child.ID, reason, actor)
 		if code := journal.CodeOf(err); code != journal.CodeRunEnded && code != journal.CodeRunNotFound {
 			errs = append(errs, err)
 		}

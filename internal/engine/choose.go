@@ -191,6 +191,7 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 		l.cancel(ErrLost) // and with it all that it has started
 	}
 	b.x.freeLosers()
+	b.x.endLosers(lost)
 	return chosen, nil
 }
 

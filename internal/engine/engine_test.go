@@ -12,6 +12,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
@@ -110,4 +111,41 @@ func TestHookRetryBranches(t *testing.T) {
 	require.Nil(t, run.Error)
 	require.Equal(t, "yes01234", string(run.Output))
 	require.EqualValues(t, 15, tries.Load())
+}
+
+// TestOrphans has a child whose start its parent did not live to write down. A cancel of the parent finds it, and so does Terminate; one that goes on
+// by itself is left alone.
+func TestOrphans(t *testing.T) {
+	t.Parallel()
+	sleep := func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		return nil, b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(time.Hour) })
+	}
+	ends := map[string]func(e *engine.Engine, run journal.ID) error{
+		"cancel":    func(e *engine.Engine, run journal.ID) error { return e.Cancel(t.Context(), run, "enough", "") },
+		"terminate": func(e *engine.Engine, run journal.ID) error { return e.Terminate(t.Context(), run, "enough", "") },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, t.TempDir()+"/x.db", &engine.Workflow{Name: "parent", Run: sleep}, &engine.Workflow{Name: "child", Run: sleep})
+			id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "parent"})
+			require.NoError(t, err)
+			parent, err := e.Store().Run(t.Context(), e.Namespace(), id, store.ResolveNone)
+			require.NoError(t, err)
+			var children []journal.ID
+			for _, key := range []string{"step_1", "step_2.detached"} {
+				child, err := e.Start(t.Context(), engine.StartRequest{Workflow: "child", Parent: parent, StartKey: key, Digest: []byte{1}})
+				require.NoError(t, err)
+				children = append(children, child)
+			}
+			time.Sleep(5 * time.Millisecond) // the cancel comes later than they
+			require.NoError(t, end(e, id))
+			run, err := e.Wait(t.Context(), children[0])
+			require.NoError(t, err)
+			require.Equal(t, journal.StatusCancelled, run.Status)
+			other, err := e.Store().Run(t.Context(), e.Namespace(), children[1], store.ResolveNone)
+			require.NoError(t, err)
+			require.Equal(t, journal.StatusRunning, other.Status)
+		})
+	}
 }

@@ -3,10 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
-	"maps"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
@@ -47,7 +45,8 @@ type exec struct {
 	phase    phase
 	run      *journal.Run
 	epoch    int64
-	suspect  bool // the last owner died: starts are written down before the bodies
+	died     bool // the last owner did
+	suspect  bool // that, and nothing was written since: starts are written down before the bodies
 	memos    *memos
 	seen     int64 // all events up to here are known
 	ahead    map[int64]journal.Event
@@ -57,7 +56,7 @@ type exec struct {
 	blocked  map[*waiter]struct{}
 	clocks   map[*clock]struct{}
 	children map[journal.ID]*childWait // that somebody waits for
-	attached map[journal.ID]struct{}   // that end with the run
+	attached map[journal.ID]string     // that end with the run, and their keys
 	ended    int64                     // branches that have ended so far
 	poked    bool                      // something happened while the run was being given back
 	begun    map[string]string         // names of the steps whose starts are recorded and that are under way, by key
@@ -129,9 +128,12 @@ func (x *exec) isGone() bool {
 func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	b.used.Store(true) // a context that is kept beyond its run is of no use
 	x.mu.Lock()
-	request, left := x.memos.request, slices.SortedFunc(maps.Keys(x.attached), journal.ID.Compare)
+	request := x.memos.request
+	parent := x.mayHaveChildren()
 	x.mu.Unlock()
-	x.cancelChildren(left) // nobody waits for them any more
+	if parent { // nobody waits for its children any more
+		x.endChildren()
+	}
 	var end journal.Event
 	if err == nil {
 		err = journal.CheckPayload("the output of the run", "", out)

@@ -127,7 +127,7 @@ func (x *exec) noticeCancel() {
 		return
 	}
 	x.noticed = true
-	go x.cancelChildren(x.openChildren()) // what is started from now on is clean-up
+	go x.passCancelOn(x.openChildren(func(string) bool { return true }), x.run.CancelledAt)
 	if seq := x.cancelSeq(); len(x.lines) == 0 || x.repeats(seq) {
 		x.hold(seq, func() { x.cancel(ErrCancelled) })
 	} else {
