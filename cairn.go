@@ -55,6 +55,7 @@
 package cairn
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -88,7 +89,7 @@ type Config struct {
 	Lease time.Duration
 	// Strict parks a run when a finished step is asked for with another input than recorded, also where its name is used once. Without it, that is logged.
 	Strict bool
-	// Logger gets what the engine has to say. Defaults to nothing.
+	// Logger gets what the engine has to say: warnings and errors, such as runs that are parked. Defaults to [slog.Default].
 	Logger *slog.Logger
 }
 
@@ -109,7 +110,7 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 	}
 	inner, err := engine.New(ctx, st, engine.Config{
 		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
-		Logger: cfg.Logger,
+		Logger: cmp.Or(cfg.Logger, slog.Default()),
 	}, defs...)
 	if err != nil {
 		return nil, err

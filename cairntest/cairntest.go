@@ -18,6 +18,7 @@ package cairntest
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -92,7 +93,7 @@ func (e *Env) begin() {
 			e.inner = inner
 		},
 	}
-	eng, err := cairn.NewWith(engine.WithTesting(e.ctx, hooks), e.store, cairn.Config{Poll: forever, Lease: forever, MaxWaiting: e.waiting}, e.workflows...)
+	eng, err := cairn.NewWith(engine.WithTesting(e.ctx, hooks), e.store, cairn.Config{Poll: forever, Lease: forever, MaxWaiting: e.waiting, Logger: slog.New(slog.DiscardHandler)}, e.workflows...)
 	if err != nil {
 		e.t.Fatalf("start an engine: %v", err)
 	}

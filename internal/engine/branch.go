@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -213,5 +212,3 @@ func (b *Branch) Shelter(d time.Duration) (*Branch, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(b.x.bare, d, journal.Errorf(CodeTimeout, "the clean-up took longer than %s", d))
 	return &Branch{line: b.line, ctx: ctx, sheltered: true}, cancel
 }
-
-func panicText(p any) string { return fmt.Sprintf("panic: %v", p) }

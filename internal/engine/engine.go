@@ -3,10 +3,11 @@ package engine
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
+	"encoding/base32"
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,8 @@ type Engine struct {
 	trust    int           // how many have shown it
 	drained  chan struct{} // closed when active becomes 0 while the engine stops
 	drain    func()        // closes it, once
+	ended    chan struct{} // closed when the engine has stopped
+	end      func()        // closes it, once
 	stopped  bool
 	results  map[store.RunKey][]chan *journal.Run // those who wait for a run
 	replies  map[replyKey][]chan *journal.HookReplied
@@ -87,9 +90,10 @@ type Engine struct {
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, claiming: map[store.RunKey]bool{}, results: map[store.RunKey][]chan *journal.Run{},
-		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}),
+		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
+	e.end = sync.OnceFunc(func() { close(e.ended) })
 	e.defaults()
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err
@@ -171,7 +175,7 @@ func (e *Engine) mint() (journal.ID, error) {
 	return e.minter.Mint(e.now())
 }
 
-// newToken returns 160 random bits as text.
+// newToken returns 160 random bits as text, which can be an argument on a command line and be marked with a double click.
 func (e *Engine) newToken() (string, error) {
 	var b [20]byte
 	e.mintMu.Lock()
@@ -179,7 +183,7 @@ func (e *Engine) newToken() (string, error) {
 	if _, err := io.ReadFull(e.cfg.Entropy, b[:]); err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(b[:]), nil
+	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:])), nil
 }
 
 // StartRequest asks for a run.
@@ -294,11 +298,17 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	if e.stopped {
 		e.mu.Unlock()
-		return nil
+		select { // somebody else stops it
+		case <-e.ended:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	e.stopped = true
 	idle := e.active == 0
 	e.mu.Unlock()
+	defer e.end()
 	if !idle {
 		select {
 		case <-e.drained:
@@ -314,7 +324,11 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.kill()
 	e.work.Wait()
 	// What this incarnation still owns, if anything, is free now.
-	return errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), me.id))
+	err = errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), me.id))
+	if last := e.self(); last != me { // it was being replaced meanwhile
+		err = errors.Join(err, last.committer.Abort(), e.store.Fence(context.WithoutCancel(ctx), last.id))
+	}
+	return err
 }
 
 // handOver gives all runs back.
@@ -340,6 +354,11 @@ func (e *Engine) all() []*exec {
 func (e *Engine) logDrift(x *exec, key string) {
 	e.log.WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used",
 		slog.String("run", journal.PrefixRun.Format(x.key.Run)), slog.String("step", key))
+}
+
+func (e *Engine) logParked(x *exec, reason *journal.Error) {
+	e.log.WarnContext(e.life, "a run is parked: it goes on when somebody has looked at it and resumed it",
+		slog.String("run", journal.PrefixRun.Format(x.key.Run)), slog.String("workflow", x.wf.Name), slog.Any("error", reason))
 }
 
 func (e *Engine) logRefusal(x *exec, cmd *journal.Command, err error) {

@@ -149,3 +149,26 @@ func TestOrphans(t *testing.T) {
 		})
 	}
 }
+
+// TestStopTwice stops an engine from two sides: both come back when it has stopped.
+func TestStopTwice(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		return b.Step(engine.StepSpec{Name: "s"}, func(context.Context, engine.StepInfo) (journal.Payload, error) { <-release; return nil, nil })
+	}}
+	e := open(t, t.TempDir()+"/x.db", wf)
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+	require.NoError(t, err)
+	stopped := make(chan error, 2)
+	for range 2 {
+		go func() { stopped <- e.Stop(context.WithoutCancel(t.Context())) }()
+	}
+	require.Never(t, func() bool { return len(stopped) > 0 }, 50*time.Millisecond, 5*time.Millisecond)
+	close(release)
+	require.NoError(t, <-stopped)
+	require.NoError(t, <-stopped)
+	run, err := e.Store().Run(t.Context(), e.Namespace(), id, store.ResolveNone)
+	require.NoError(t, err)
+	require.Equal(t, journal.StatusCompleted, run.Status)
+}

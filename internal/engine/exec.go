@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -112,7 +113,7 @@ func (x *exec) main(b *Branch) {
 }
 
 func panicError(p any) error {
-	return &journal.Error{Code: CodePanic, Message: panicText(p), Stack: string(debug.Stack())}
+	return &journal.Error{Code: CodePanic, Message: fmt.Sprint(p), Stack: string(debug.Stack())}
 }
 
 func (x *exec) isGone() bool {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -126,8 +127,9 @@ func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplie
 			delete(e.replies, key)
 		}
 	}()
+	page := store.Page{Cursor: store.NumberCursor(store.CursorEvents, 0, r.Seq)} // it comes later than what it answers
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
-		d, err := e.findReply(ctx, r)
+		d, err := e.findReply(ctx, r, &page)
 		if err != nil || d != nil {
 			return d, err
 		}
@@ -144,15 +146,14 @@ func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplie
 	}
 }
 
-// findReply reads the answer to a delivery. A run that has ended gives none any more.
-func (e *Engine) findReply(ctx context.Context, r Receipt) (*journal.HookReplied, error) {
+// findReply reads the answer to a delivery, from the page on, which it moves. A run that has ended gives none any more.
+func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*journal.HookReplied, error) {
 	run, err := e.store.Run(ctx, e.cfg.Namespace, r.Run, store.ResolveNone)
 	if err != nil {
 		return nil, err
 	}
-	page := store.Page{}
 	for {
-		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: r.Run, Entity: r.Hook, Resolve: store.ResolveAll}, page)
+		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: r.Run, Entity: r.Hook, Resolve: store.ResolveAll}, *page)
 		if err != nil {
 			return nil, err
 		}
@@ -161,10 +162,10 @@ func (e *Engine) findReply(ctx context.Context, r Receipt) (*journal.HookReplied
 				return d, nil
 			}
 		}
+		page.Cursor = cmp.Or(list.Cursor, page.Cursor)
 		if !list.HasMore {
 			break
 		}
-		page.Cursor = list.Cursor
 	}
 	if run.Status.Terminal() {
 		return nil, journal.Errorf(journal.CodeRunGone, "the run ended without an answer")

@@ -268,6 +268,7 @@ func (x *exec) handOver() {
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
 func (x *exec) parkForGood(reason *journal.Error) {
 	_, _ = x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep)
+	x.eng.logParked(x, reason)
 	x.leave(reason)
 	runtime.Goexit()
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -141,13 +140,14 @@ func (c *clock) end(x *exec) {
 
 // strike ends the contexts whose deadlines are over. The lock is held, and the run is owned.
 func (x *exec) strike(now journal.Time) {
-	if len(x.clocks) == 0 {
-		return
-	}
-	for _, c := range slices.SortedFunc(maps.Keys(x.clocks), func(a, b *clock) int { return cmp.Compare(a.key, b.key) }) {
-		if c.at > now {
-			continue
+	var over []*clock
+	for c := range x.clocks {
+		if c.at <= now {
+			over = append(over, c)
 		}
+	}
+	slices.SortFunc(over, func(a, b *clock) int { return cmp.Compare(a.key, b.key) })
+	for _, c := range over {
 		delete(x.clocks, c)
 		c.unset()
 		if !c.line.isClosed() {

@@ -61,5 +61,6 @@ func (e *Engine) Kill() journal.ID {
 	e.work.Wait()
 	me := e.self()
 	_ = me.committer.Abort()
+	e.end()
 	return me.id
 }
