@@ -80,8 +80,14 @@ func (s *story) set(t *testing.T, target any, name, value string) {
 		n, err := strconv.Atoi(value)
 		require.NoError(t, err)
 		*p = n
+	case *int64:
+		n, err := strconv.ParseInt(value, 10, 64)
+		require.NoError(t, err)
+		*p = n
 	case *string:
 		*p = value
+	case *[]string:
+		*p = strings.Split(value, ",")
 	case *Payload:
 		*p = Payload(value)
 	case *[]byte:
