@@ -12,25 +12,17 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/examples/internal/program"
 	"github.com/cairn-workflow/cairn/examples/internal/show"
 	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "approval:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("approval", run) }
 
 const defaultDB = "approval.db"
 
@@ -54,21 +46,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 
 	d := newDesk(*timeout, *timeout)
-	// A process that was killed keeps what it was doing until its lease is over.
-	eng, err := cairn.NewWith(ctx, st, cairn.Config{Lease: 3 * time.Second}, d.workflow)
-	if err != nil {
-		return err
-	}
-	err = d.startAndWatch(ctx, eng, *db, out)
-
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer done()
-	err = errors.Join(err, eng.Stop(last))
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(out, "\nStopped. The question can still be answered; start it again, and it goes on.")
-		return nil
-	}
-	return err
+	watch := func(eng *cairn.Engine) error { return d.startAndWatch(ctx, eng, *db, out) }
+	return program.WithEngine(ctx, st, program.Lease, []cairn.Definition{d.workflow}, watch, out, "The question can still be answered; start it again, and it goes on.")
 }
 
 func (d *desk) startAndWatch(ctx context.Context, eng *cairn.Engine, db string, out io.Writer) error {

@@ -8,30 +8,20 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/examples/internal/program"
 	"github.com/cairn-workflow/cairn/examples/internal/show"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "files:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("files", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("files", flag.ExitOnError)
@@ -54,22 +44,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = cmp.Or(err, st.Close()) }()
 
 	c := newCounter(*pace, *most, *parallel)
-	// A process that was killed keeps what it was doing until its lease is over.
-	eng, err := cairn.NewWith(ctx, st, cairn.Config{Lease: 3 * time.Second}, c.workflow)
-	if err != nil {
-		return err
-	}
-	err = c.startAndWatch(ctx, eng, root, out)
-
-	// Stop lets what is under way come to its end, for a moment. What does not is done again at the next start.
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer done()
-	err = errors.Join(err, eng.Stop(last))
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(out, "\nStopped. Start it again, and it goes on with the files that are left.")
-		return nil
-	}
-	return err
+	watch := func(eng *cairn.Engine) error { return c.startAndWatch(ctx, eng, root, out) }
+	return program.WithEngine(ctx, st, program.Lease, []cairn.Definition{c.workflow}, watch, out, "Start it again, and it goes on with the files that are left.")
 }
 
 func (c *counter) startAndWatch(ctx context.Context, eng *cairn.Engine, dir string, out io.Writer) error {

@@ -14,22 +14,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// program is the example as a process of its own.
-type program struct {
+// binary is the example as a process of its own.
+type binary struct {
 	path, dir string
 }
 
-func build(t *testing.T) *program {
+func build(t *testing.T) *binary {
 	t.Helper()
-	p := &program{dir: t.TempDir()}
+	p := &binary{dir: t.TempDir()}
 	p.path = filepath.Join(p.dir, "orders.exe")
 	output, err := exec.Command("go", "build", "-o", p.path, ".").CombinedOutput()
 	require.NoError(t, err, string(output))
 	return p
 }
 
-// start starts the program, which writes to out.
-func (p *program) start(t *testing.T, out *bytes.Buffer) *exec.Cmd {
+// start starts the binary, which writes to out.
+func (p *binary) start(t *testing.T, out *bytes.Buffer) *exec.Cmd {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), p.path, "-db", "sqlite:orders.db", "-ledger", "ledger", "-pace", "150ms")
 	command.Dir, command.Stdout, command.Stderr = p.dir, out, out
@@ -37,8 +37,8 @@ func (p *program) start(t *testing.T, out *bytes.Buffer) *exec.Cmd {
 	return command
 }
 
-// killAt starts the program, and kills it as soon as the ledger shows an effect.
-func (p *program) killAt(t *testing.T, effect string) {
+// killAt starts the binary, and kills it as soon as the ledger shows an effect.
+func (p *binary) killAt(t *testing.T, effect string) {
 	t.Helper()
 	var out bytes.Buffer
 	command := p.start(t, &out)
@@ -48,7 +48,7 @@ func (p *program) killAt(t *testing.T, effect string) {
 }
 
 // ledger returns the idempotency keys with which each effect was asked for, one for each time.
-func (p *program) ledger(t *testing.T) map[string][]string {
+func (p *binary) ledger(t *testing.T) map[string][]string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(p.dir, "ledger"))
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func (p *program) ledger(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestKilledProgramGoesOn kills the program twice, each time in the middle of a step. What was finished then is never done again; what was not is
+// TestKilledProgramGoesOn kills the binary twice, each time in the middle of a step. What was finished then is never done again; what was not is
 // done again with the same key.
 func TestKilledProgramGoesOn(t *testing.T) {
 	t.Parallel()

@@ -13,26 +13,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/examples/internal/program"
 	"github.com/cairn-workflow/cairn/examples/internal/show"
 	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // the second signal ends the process at once
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "orders:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("orders", run) }
 
 // settings are what the command line says.
 type settings struct {
@@ -47,7 +39,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	flags.StringVar(&set.ledger, "ledger", "", "a file in which each call to the outside leaves a line")
 	flags.StringVar(&set.cancel, "cancel", "", "cancel the order with this number, and do nothing else")
 	flags.DurationVar(&set.pace, "pace", 800*time.Millisecond, "how long a step takes; sleeps take five times as long")
-	flags.DurationVar(&set.lease, "lease", 3*time.Second, "how long a process that was killed keeps what it was doing")
+	flags.DurationVar(&set.lease, "lease", program.Lease, "how long a process that was killed keeps what it was doing")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -74,21 +66,8 @@ func work(ctx context.Context, st store.Store, set settings, out io.Writer) erro
 		w.ledger = file
 	}
 	s := newShop(w, 5*set.pace, 5*set.pace)
-	eng, err := cairn.NewWith(ctx, st, cairn.Config{Lease: set.lease}, s.order, s.shipment)
-	if err != nil {
-		return err
-	}
-	err = s.startAndWatch(ctx, eng, out)
-
-	// Stop lets the steps that are under way come to their end, for a moment. Nothing is lost if they do not.
-	last, done := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer done()
-	err = errors.Join(err, eng.Stop(last))
-	if errors.Is(err, context.Canceled) {
-		fmt.Fprintln(out, "\nStopped. Start it again, and the orders go on from where they are.")
-		return nil
-	}
-	return err
+	watch := func(eng *cairn.Engine) error { return s.startAndWatch(ctx, eng, out) }
+	return program.WithEngine(ctx, st, set.lease, []cairn.Definition{s.order, s.shipment}, watch, out, "Start it again, and the orders go on from where they are.")
 }
 
 func (s *shop) startAndWatch(ctx context.Context, eng *cairn.Engine, out io.Writer) error {

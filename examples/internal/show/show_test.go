@@ -133,7 +133,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	var out bytes.Buffer
 	hints := func(w cairn.Wait) []string { cancel(); return []string{"call " + w.Token} }
 	require.ErrorIs(t, Watch(ctx, eng, &out, Options{Hints: hints}, r.ID()), context.Canceled)
-	require.Regexp(t, `○ call\n(.*\n)*.* call \S{27}\n`, out.String())
+	require.Regexp(t, `○ call\n(.*\n)*.* call \S{32}\n`, out.String())
 	require.Error(t, Watch(t.Context(), eng, &out, Options{}, "no such run"))
 }
 
