@@ -37,7 +37,7 @@
 // # Waiting
 //
 // A run that waits, for [Sleep], a [Hook], a [Poll] or a [Child], costs a row in the database. Nobody owns it; whoever sees that it is due goes on
-// with it. A [WithTimeout] Context limits anything.
+// with it. A [WithTimeout] Context limits what is done with it.
 //
 // # In parallel
 //

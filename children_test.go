@@ -1,6 +1,9 @@
 package cairn_test
 
 import (
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,5 +90,158 @@ func TestTheChildOfALoser(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
 		require.Equal(t, map[cairn.Status]int{cairn.StatusCancelled: 1, cairn.StatusRunning: 1}, states())
+	})
+}
+
+// stubborn is a child that ends when it is asked to.
+func stubborn() *cairn.Workflow[int, int] {
+	return cairn.NewWorkflow("child", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, time.Hour) })
+}
+
+// requireNoneLeft waits until no child of the runs goes on.
+func requireNoneLeft(t *testing.T, e *cairn.Engine, runs ...*cairn.Run[int]) {
+	t.Helper()
+	for _, run := range runs {
+		require.Eventually(t, func() bool {
+			page, err := e.List(t.Context(), cairn.Filter{ParentID: run.ID(), Status: []cairn.Status{cairn.StatusPending, cairn.StatusRunning}})
+			require.NoError(t, err)
+			return len(page.Runs) == 0
+		}, 10*time.Second, 5*time.Millisecond)
+	}
+}
+
+// TestAChildThatComesTooLate has branches that start children in the moment in which they lose a race, or in which their run ends.
+func TestAChildThatComesTooLate(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		child := stubborn()
+		loser := cairn.NewWorkflow("loser", func(ctx cairn.Context, _ int) (int, error) {
+			slow, err := cairn.Go(ctx, "slow", func(ctx cairn.Context) (int, error) { return child.Run(ctx, 1) })
+			if err != nil {
+				return 0, err
+			}
+			quick, err := cairn.Go(ctx, "quick", func(cairn.Context) (int, error) { return 0, nil })
+			if err != nil {
+				return 0, err
+			}
+			if _, err := cairn.Race(ctx, slow, quick); err != nil {
+				return 0, err
+			}
+			return 0, cairn.Sleep(ctx, 20*time.Millisecond)
+		})
+		leaver := cairn.NewWorkflow("leaver", func(ctx cairn.Context, _ int) (int, error) {
+			_, err := cairn.Go(ctx, "starts", func(ctx cairn.Context) (int, error) {
+				for {
+					if _, err := child.StartChild(ctx, 1); err != nil {
+						return 0, err
+					}
+				}
+			})
+			if err != nil {
+				return 0, err
+			}
+			return 0, cairn.Sleep(ctx, 20*time.Millisecond)
+		})
+		e := start(loser, leaver, child)
+		var runs []*cairn.Run[int]
+		for i := range 12 {
+			wf := loser
+			if i%4 == 0 {
+				wf = leaver
+			}
+			run, err := wf.Start(t.Context(), e, 0)
+			require.NoError(t, err)
+			runs = append(runs, run)
+		}
+		for _, run := range runs {
+			_, err := run.Result(t.Context())
+			require.NoError(t, err)
+		}
+		requireNoneLeft(t, e, runs...)
+	})
+}
+
+// TestAChildUnderADeadline has a parent that waits for a child for a while only. One that belongs to it is stopped; one that is detached is not, and what
+// the parent got when it asked stays what it got.
+func TestAChildUnderADeadline(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		long := stubborn()
+		short := cairn.NewWorkflow("short", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, 300*time.Millisecond) })
+		nobody := cairn.NewWorkflow("nobody", func(cairn.Context, int) (int, error) { return 0, nil })
+		within := func(ctx cairn.Context, f func(cairn.Context) error) (bool, error) {
+			limited, stop, err := cairn.WithTimeout(ctx, 100*time.Millisecond)
+			if err != nil {
+				return false, err
+			}
+			defer stop()
+			err = f(limited)
+			if errors.Is(err, cairn.ErrTimeout) {
+				return true, nil
+			}
+			return false, err
+		}
+		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (string, error) {
+			stopped, err := within(ctx, func(ctx cairn.Context) error { _, err := long.Run(ctx, 1); return err })
+			if err != nil {
+				return "", err
+			}
+			never, err := within(ctx, func(ctx cairn.Context) error { _, err := nobody.Run(ctx, 1, cairn.ChildElsewhere()); return err })
+			if err != nil {
+				return "", err
+			}
+			c, err := short.StartChild(ctx, 42, cairn.Detached())
+			if err != nil {
+				return "", err
+			}
+			early, err := within(ctx, func(ctx cairn.Context) error { _, err := c.Result(ctx); return err })
+			if err != nil {
+				return "", err
+			}
+			n, err := c.Result(ctx)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprint(stopped, never, early, n), cairn.Sleep(ctx, 20*time.Millisecond)
+		})
+		out, err := result(t, start(parent, long, short), parent, 0)
+		require.NoError(t, err)
+		require.Equal(t, "true true true 42", out)
+	})
+}
+
+// TestIDsAfterAChild has two branches ask for one child, and make ids then: they are the same in each execution.
+func TestIDsAfterAChild(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		var mu sync.Mutex
+		var seen []string
+		child := cairn.NewWorkflow("child", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, 20*time.Millisecond) })
+		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (int, error) {
+			c, err := child.StartChild(ctx, 21)
+			if err != nil {
+				return 0, err
+			}
+			ids, err := cairn.Map(ctx, "asks", []int{1, 2}, 0, func(ctx cairn.Context, _ int) (string, error) {
+				if _, err := c.Result(ctx); err != nil {
+					return "", err
+				}
+				return cairn.NewID(ctx)
+			})
+			if err != nil {
+				return 0, err
+			}
+			mu.Lock()
+			seen = append(seen, fmt.Sprint(ids))
+			mu.Unlock()
+			return 0, cairn.Sleep(ctx, 20*time.Millisecond)
+		})
+		_, err := result(t, start(parent, child), parent, 0)
+		require.NoError(t, err)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, ids := range seen {
+			require.Equal(t, seen[0], ids)
+		}
 	})
 }

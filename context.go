@@ -71,7 +71,8 @@ func after(d time.Duration) engine.Until {
 	return func(now journal.Time) journal.Time { return now.Add(d) }
 }
 
-// WithTimeout returns a Context that ends after d, also across restarts: what is then under way fails with [ErrTimeout]. The function that is
+// WithTimeout returns a Context that ends after d, also across restarts: what is then under way on it fails with [ErrTimeout]. A child is asked to
+// stop, and waited for, unless it is [Detached]. Branches are limited if they are started with it: waiting for one that was not, is not. The function that is
 // returned ends it sooner; call it when what the limit was for is done.
 func WithTimeout(ctx Context, d time.Duration) (Context, context.CancelFunc, error) {
 	b, stop, err := ctx.branch().Deadline("deadline", after(d))
@@ -82,8 +83,11 @@ func WithTimeout(ctx Context, d time.Duration) (Context, context.CancelFunc, err
 }
 
 // Cleanup returns a Context that a cancel of the run does not end, for what must be done nevertheless: refunds, releases. It lasts
-// d at most, in each process that executes it. Call the function that is returned when the clean-up is done.
+// d at most, also across restarts. Call the function that is returned when the clean-up is done.
 func Cleanup(ctx Context, d time.Duration) (Context, context.CancelFunc) {
-	b, cancel := ctx.branch().Shelter(d)
-	return newContext(b), cancel
+	b, stop, err := ctx.branch().Shelter("cleanup", after(d))
+	if err != nil { // what is called with it says the same
+		return ctx, func() {}
+	}
+	return newContext(b), stop
 }

@@ -14,7 +14,8 @@ type Future[T any] struct {
 	value *T
 }
 
-// Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. The name, and how often it is used, identify it.
+// Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. The name, and how often it is used, identify it. A branch that
+// nobody has waited for when the workflow returns ends with it, without a trace of what it does from then on.
 func Go[T any](ctx Context, name string, fn func(Context) (T, error)) (*Future[T], error) {
 	return GoKey(ctx, name, "", fn)
 }
@@ -34,7 +35,7 @@ func GoKey[T any](ctx Context, name, key string, fn func(Context) (T, error)) (*
 	return f, nil
 }
 
-// Wait waits for the branch and returns what it returned.
+// Wait waits for the branch and returns what it returned. A deadline of ctx does not end the wait: start the branch with it.
 func (f *Future[T]) Wait(ctx Context) (T, error) {
 	if _, err := ctx.branch().Wait(f.inner); err != nil {
 		var none T

@@ -49,7 +49,7 @@ func (x *exec) resolve() {
 	}
 	slices.SortFunc(ready, compareWaiters)
 	for _, w := range ready {
-		if w.fired = w.due(now); w.fired && w.wait != "" {
+		if w.fired = w.due(now); w.fired && w.wait != "" && !w.line.isClosed() { // one of those before may have decided a race
 			x.put(w.line, journal.Event{Key: w.wait, Data: &journal.WaitCompleted{ResumeAt: w.at}})
 		}
 		if w.then != nil && w.ready() {

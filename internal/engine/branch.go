@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -135,7 +134,10 @@ func (b *Branch) recall(key string, k kind) *memo {
 	}
 	b.x.mu.Lock()
 	seq := m.completed
-	m.asked = m.asked || seq != 0
+	if seq != 0 && !m.asked {
+		m.asked = true
+		b.x.asks++
+	}
 	held := len(b.x.held) > 0
 	b.x.mu.Unlock()
 	if held && seq != 0 {
@@ -207,8 +209,8 @@ func (b *Branch) cut() (first int64, why error) {
 	return first, why
 }
 
-// Shelter returns the branch with a context that a cancel of the run does not end: for cleaning up. It lasts d at most, in each process.
-func (b *Branch) Shelter(d time.Duration) (*Branch, context.CancelFunc) {
-	ctx, cancel := context.WithTimeoutCause(b.x.bare, d, journal.Errorf(CodeTimeout, "the clean-up took longer than %s", d))
-	return &Branch{line: b.line, ctx: ctx, sheltered: true}, cancel
+// Shelter returns the branch with a context that a cancel of the run does not end, for cleaning up, until a time.
+func (b *Branch) Shelter(name string, until Until) (*Branch, func(), error) {
+	sheltered := &Branch{line: b.line, ctx: b.x.bare, sheltered: true}
+	return sheltered.Deadline(name, until)
 }

@@ -29,7 +29,8 @@ type Child struct {
 	began    journal.Time
 
 	// Guarded by the execution.
-	over bool // its end was recorded
+	over bool         // its end was recorded
+	at   journal.Time // and seen then
 }
 
 // ID returns the child's id.
@@ -69,9 +70,24 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.x.attach(c, true)
-	b.add(journal.Event{Key: key, Data: &journal.StepCreated{Name: s.Workflow, Child: c.id, Detached: s.Detached}})
+	if b.lateFor(c) {
+		b.x.eng.cancelChild(b.x, c.id, "it belongs to a branch that has ended")
+		b.x.check()
+		return nil, ErrLost
+	}
 	return c, nil
+}
+
+// lateFor records that a child was started. It reports true if meanwhile the branch has lost a race, or the run ends: then nobody knows of the child.
+func (b *Branch) lateFor(c *Child) bool {
+	b.x.attach(c, true)
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	if b.isClosed() || b.x.ending {
+		return !c.detached
+	}
+	b.x.put(b.line, journal.Event{Key: c.key, Data: &journal.StepCreated{Name: c.name, Child: c.id, Detached: c.detached}})
+	return false
 }
 
 // detached ends the start keys of children that go on when their parent ends.
@@ -100,14 +116,17 @@ func (b *Branch) lookForChild(key string) *memo {
 func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 	for {
 		id, err := x.eng.startIn(x.eng.hard, x.key.Namespace, r)
-		if err == nil || !temporary(journal.CodeOf(err)) || !x.eng.pause() {
+		if err == nil {
+			return id, nil
+		}
+		if !temporary(journal.CodeOf(err)) || !x.eng.pause() {
 			x.check()
 			return id, err
 		}
 	}
 }
 
-// AwaitChild waits until a child has ended, and returns its output. If the run is cancelled, so is the child, and its end is still
+// AwaitChild waits until a child has ended, and returns its output. If the branch must stop, so must the child, and its end is still
 // waited for, because it may have to clean up; a detached one is left alone.
 func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 	if err := b.enter(); err != nil {
@@ -116,6 +135,9 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 	defer b.leave()
 	x := b.x
 	if m := b.lookForChild(c.key); m != nil && m.done {
+		if err := b.stoppedBefore(m.completed); c.detached && err != nil {
+			return nil, err // as it was when the child had not ended
+		}
 		b.recall(c.key, kindChild)
 		b.saw(m.at)
 		return m.result, errorOrNil(m.failed)
@@ -132,38 +154,63 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 	x.mu.Unlock()
 	x.lookAtChildren()
 	ended := func() bool { return w.ended != nil }
-	x.mu.Lock()
-	over := ended()
-	x.mu.Unlock()
-	if !over {
+	if x.result(w) == nil {
 		x.block(&waiter{line: b.line, ctx: b.ctx, ready: ended})
 	}
-	if err := b.stopped(); err != nil && w.ended == nil {
-		if c.detached || errors.Is(err, ErrLost) {
-			return nil, err
-		}
+	why := b.stopped()
+	switch {
+	case why != nil && (c.detached || errors.Is(why, ErrLost)):
+		return nil, why
+	case why != nil && x.result(w) == nil:
 		x.eng.cancelChild(x, c.id, "its parent was asked to stop")
 		x.block(&waiter{line: b.line, ready: ended})
-		if w.ended == nil {
-			return nil, err // it lost a race meanwhile
-		}
 	}
-	return b.childEnded(c, w.ended)
+	run := x.result(w)
+	if run == nil {
+		return nil, ErrLost // meanwhile
+	}
+	return b.childEnded(c, run, why)
 }
 
-// childEnded records the end of a child in its parent, which then depends on it no more.
-func (b *Branch) childEnded(c *Child, run *journal.Run) (journal.Payload, error) {
+// result returns how a child ended, nil: it goes on.
+func (x *exec) result(w *childWait) *journal.Run {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return w.ended
+}
+
+// stoppedBefore returns why the branch was told to stop before a place in the journal, nil if it was not.
+func (b *Branch) stoppedBefore(seq int64) error {
+	b.x.mu.Lock()
+	first, why := b.cut()
+	b.x.mu.Unlock()
+	if first == 0 || first > seq {
+		return nil
+	}
+	b.reach(seq)
+	return why
+}
+
+// childEnded records the end of a child in its parent, which then depends on it no more. A child that was stopped because the branch had to stop, failed
+// for that reason.
+func (b *Branch) childEnded(c *Child, run *journal.Run, why error) (journal.Payload, error) {
+	failure := FailureOf(run)
+	if why != nil && run.Status == journal.StatusCancelled {
+		failure = asFailure(why)
+	}
+	took := int64(max(run.CompletedAt-c.began, 0))
 	b.x.mu.Lock()
 	told := c.over
-	c.over = true
+	if !told {
+		c.over, c.at = true, c.began+journal.Time(took)
+	}
+	at := c.at
 	b.x.mu.Unlock()
+	b.saw(at)
 	if told {
-		return run.Output, errorOrNil(FailureOf(run))
+		return run.Output, errorOrNil(failure)
 	}
 	b.x.attach(c, false)
-	took := int64(max(run.CompletedAt-c.began, 0))
-	b.saw(c.began + journal.Time(took))
-	failure := FailureOf(run)
 	if failure == nil {
 		b.add(journal.Event{Key: c.key, Data: &journal.StepCompleted{Name: c.name, Attempt: 1, StartedAt: c.began, Took: took, Result: run.Output}})
 		return run.Output, nil
@@ -288,7 +335,7 @@ func (x *exec) passCancelOn(known []journal.ID, at journal.Time) {
 
 // mayHaveChildren reports whether children may be left: some are known, or one may have been started that the journal does not have. The lock is held.
 func (x *exec) mayHaveChildren() bool {
-	if len(x.attached) > 0 || x.died || x.noticed {
+	if len(x.attached) > 0 || len(x.memos.closed) > 0 || x.died || x.noticed {
 		return true
 	}
 	for _, m := range x.memos.byKey {

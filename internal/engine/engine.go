@@ -292,6 +292,9 @@ func (e *Engine) forget(x *exec) {
 	}
 }
 
+// stopGrace is how long giving runs back may take, and then freeing what could not be given back.
+const stopGrace = 5 * time.Second
+
 // Stop ends the engine: it takes no more runs, lets those that do something come to a wait or their end, and gives the
 // rest back when ctx ends. Nothing is lost: other processes, or this one when it starts again, go on with them.
 func (e *Engine) Stop(ctx context.Context) error {
@@ -316,6 +319,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 		}
 	}
 	e.timers.stop()
+	late := time.AfterFunc(stopGrace, e.kill) // the database may not answer
+	defer late.Stop()
 	e.handOver() // before any context ends: what code does because of that must not be recorded
 	e.stop()
 	e.handOver() // who was just being started
@@ -323,10 +328,12 @@ func (e *Engine) Stop(ctx context.Context) error {
 	err := me.committer.Close(ctx)
 	e.kill()
 	e.work.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
+	defer cancel()
 	// What this incarnation still owns, if anything, is free now.
-	err = errors.Join(err, e.store.Fence(context.WithoutCancel(ctx), me.id))
+	err = errors.Join(err, e.store.Fence(ctx, me.id))
 	if last := e.self(); last != me { // it was being replaced meanwhile
-		err = errors.Join(err, last.committer.Abort(), e.store.Fence(context.WithoutCancel(ctx), last.id))
+		err = errors.Join(err, last.committer.Abort(), e.store.Fence(ctx, last.id))
 	}
 	return err
 }

@@ -64,6 +64,8 @@ type exec struct {
 	progress map[string]Progress       // of the steps that do something now
 	pushed   int64                     // how often somebody asked for polls to look now
 	noticed  bool                      // that the run was asked to stop
+	ending   bool                      // its function has returned
+	asks     int                       // how often the code has got something from the journal
 	held     []*held                   // ends of contexts that the code has not come to yet, by their place in the journal
 }
 
@@ -129,6 +131,13 @@ func (x *exec) isGone() bool {
 func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	b.used.Store(true) // a context that is kept beyond its run is of no use
 	x.mu.Lock()
+	unread := x.noticed && x.memos.request == nil
+	x.mu.Unlock()
+	if unread && !x.refresh() {
+		return
+	}
+	x.mu.Lock()
+	x.ending = true
 	request := x.memos.request
 	parent := x.mayHaveChildren()
 	x.mu.Unlock()
@@ -142,7 +151,7 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	switch {
 	case err == nil:
 		end.Data = &journal.RunCompleted{Output: out}
-	case request != nil && errors.Is(err, ErrCancelled):
+	case request != nil && (errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled)):
 		end.Data = &journal.RunCancelled{Reason: request.Reason, Actor: request.Actor}
 	default:
 		end.Data = &journal.RunFailed{Error: asFailure(err)}

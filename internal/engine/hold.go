@@ -13,9 +13,8 @@ import (
 // come to its place, where it waits for the others.
 
 const (
-	// holdGrace is how long code may take from the last thing that it was given to its next call. Longer, and it may wait for the context itself.
-	holdGrace = 200 * time.Millisecond
-	// maxHold is how long something is held back at the longest: the code may have changed, and never ask for what is recorded.
+	// maxHold is how long something is held back while the code asks for nothing: it may wait for the context itself, or have changed, and never ask
+	// for what is recorded.
 	maxHold = time.Second
 
 	// frontier is where the journal ends.
@@ -24,31 +23,32 @@ const (
 
 // held is an end of a context that the branches have not come to yet.
 type held struct {
-	seq   int64 // where it is in the journal
-	tell  func()
-	grace int // how often its time was up
+	seq  int64 // where it is in the journal
+	tell func()
+	asks int // how often the code had been given something when that was last looked at
 }
 
 // hold ends a context when the code has come to that place of the journal. The lock is held.
 func (x *exec) hold(seq int64, tell func()) {
-	h := &held{seq: seq, tell: tell}
+	h := &held{seq: seq, tell: tell, asks: x.asks}
 	x.held = append(x.held, h)
 	slices.SortStableFunc(x.held, func(a, b *held) int { return cmp.Compare(a.seq, b.seq) })
 	x.watchHeld(h)
 }
 
 func (x *exec) watchHeld(h *held) {
-	x.eng.timers.set(x.eng.now().Add(holdGrace), func() { go x.graceOver(h) })
+	x.eng.timers.set(x.eng.now().Add(maxHold), func() { go x.heldLong(h) })
 }
 
-// graceOver ends a context although not every branch waits at its place, unless there is something left that they get before.
-func (x *exec) graceOver(h *held) {
+// heldLong ends a context although not every branch waits at its place, unless they have come on meanwhile.
+func (x *exec) heldLong(h *held) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.phase == phaseGone || !slices.Contains(x.held, h) {
 		return
 	}
-	if h.grace++; x.repeats(h.seq) && time.Duration(h.grace)*holdGrace < maxHold {
+	if h.asks != x.asks {
+		h.asks = x.asks
 		x.watchHeld(h)
 		return
 	}

@@ -37,7 +37,9 @@ func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entit
 	case x != nil:
 		x.observe(nil, res.Appended, false)
 		x.noteRun(res.Run)
-		x.wake()
+		if x.wake(); x.isGone() { // it was evicted meanwhile
+			e.lookNow()
+		}
 	case len(res.Effects.Wake) > 0:
 		e.tellLater(run)
 		e.lookNow()
@@ -158,8 +160,13 @@ func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*j
 			return nil, err
 		}
 		for i := range list.Data {
-			if d, ok := list.Data[i].Data.(*journal.HookReplied); ok && d.To == r.Seq {
-				return d, nil
+			switch d := list.Data[i].Data.(type) {
+			case *journal.HookReplied:
+				if d.To == r.Seq {
+					return d, nil
+				}
+			case *journal.HookDisposed:
+				return nil, journal.Errorf(journal.CodeHookNotFound, "the hook was closed without an answer")
 			}
 		}
 		page.Cursor = cmp.Or(list.Cursor, page.Cursor)
@@ -194,8 +201,35 @@ func (e *Engine) replied(run journal.ID, events []journal.Event) {
 
 // Cancel asks a run to stop: its context ends, and its clean-up runs.
 func (e *Engine) Cancel(ctx context.Context, run journal.ID, reason, actor string) error {
-	_, err := e.tell(ctx, run, &journal.CancelRequested{Reason: reason, Actor: actor}, journal.ID{})
+	ended, err := e.cancelPending(ctx, run, reason, actor)
+	if err != nil || ended {
+		return err
+	}
+	_, err = e.tell(ctx, run, &journal.CancelRequested{Reason: reason, Actor: actor}, journal.ID{})
 	return err
+}
+
+// cancelPending ends a run that nobody has begun: there is nothing to clean up, and perhaps nobody who could. It reports whether it did.
+func (e *Engine) cancelPending(ctx context.Context, run journal.ID, reason, actor string) (bool, error) {
+	r, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone)
+	if err != nil || r.Status != journal.StatusPending {
+		return false, err
+	}
+	cmd := &journal.Command{
+		Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: &journal.RunCancelled{Reason: reason, Actor: actor}}},
+		Guards: journal.Guards{Status: []journal.Status{journal.StatusPending}},
+	}
+	res, err := e.do(ctx, cmd)
+	switch {
+	case journal.CodeOf(err) == journal.CodePrecondition:
+		return false, nil // somebody has begun it
+	case err == nil:
+		if x := e.exec(run); x != nil {
+			x.leave(ErrCancelled)
+		}
+		e.announce(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, res.Run, cmd.Events[0].Data)
+	}
+	return err == nil, err
 }
 
 // Terminate ends a run and its children at once.

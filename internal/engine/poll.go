@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,9 +35,10 @@ func (e *Engine) poll() {
 	defer timer.Stop()
 	for {
 		wait := e.cfg.Poll
-		e.nextLook.Store(0) // who goes to sleep while this looks will be looked for again
+		e.nextLook.Store(math.MaxInt64) // who goes to sleep while this looks will be looked for again
+		before := e.now()
 		e.takeDue()
-		if next, err := e.store.NextDue(e.life, e.now()); err == nil && next != 0 {
+		if next, err := e.store.NextDue(e.life, before); err == nil && next != 0 {
 			wait = min(wait, max(time.Duration(next-e.now())*time.Millisecond, 0))
 		}
 		e.nextLook.Store(int64(e.now().Add(wait)))
@@ -195,10 +197,11 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 		return nil
 	}
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
-	x.died, x.suspect, x.heldSuspect, x.input = suspect, suspect, suspect, created.Input
+	x.died, x.suspect, x.input = suspect, suspect, created.Input
 	if !x.learn(res.Run, res.Read) {
 		return nil // a newer program's: it stays ours until we are gone, and does nothing
 	}
+	x.heldSuspect = suspect
 	if res.Run.Status == journal.StatusPending {
 		x.out.events, x.out.added = append(x.out.events, journal.Event{Data: &journal.RunStarted{}}), 1
 	}

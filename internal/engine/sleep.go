@@ -111,12 +111,12 @@ func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
 	}
 	x := b.x
 	c := &clock{line: b.line, key: key, at: b.timer(key, name, until), cancel: cancel}
-	c.stop = x.eng.timers.set(c.at, func() { go x.wake() })
 	x.mu.Lock()
 	if x.clocks == nil {
 		x.clocks = map[*clock]struct{}{}
 	}
 	x.clocks[c] = struct{}{}
+	c.stop = x.eng.timers.set(c.at, func() { go x.wake() })
 	x.mu.Unlock()
 	return limited, func() { c.end(x) }, nil
 }

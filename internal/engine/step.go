@@ -167,7 +167,9 @@ func (s *step) giveUp(why error) error {
 		return why
 	}
 	failure := asFailure(why)
-	s.b.add(journal.Event{Key: s.key, Data: &journal.StepFailed{Name: s.spec.Name, Attempt: s.attempt, StartedAt: s.b.x.eng.now(), Digest: s.spec.Digest, Error: failure}})
+	now := s.b.x.eng.now()
+	s.b.add(journal.Event{Key: s.key, Data: &journal.StepFailed{Name: s.spec.Name, Attempt: s.attempt, StartedAt: now, Digest: s.spec.Digest, Error: failure}})
+	s.b.saw(now)
 	return failure
 }
 
