@@ -75,6 +75,16 @@ var rules = []struct {
 		},
 	},
 	{
+		name:  "linter imports",
+		check: linterImports,
+		want:  1,
+		bad: map[string]string{
+			"cairnvet/bad.go":       `package cairnvet; import ("` + house + `"; "golang.org/x/tools/go/analysis")`,
+			"cairnvet/fine_test.go": `package cairnvet; import "` + house + `"`,
+			"cmd/cairnvet/fine.go":  `package main; import "` + house + `/cairnvet"`,
+		},
+	},
+	{
 		name:  "package comments",
 		check: packageComments,
 		want:  1,

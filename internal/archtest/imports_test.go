@@ -130,7 +130,7 @@ var layers = [][]string{
 	{"internal/commit"},
 	{"internal/engine", "internal/stream", "internal/outbox", "internal/wake", "internal/blob", "sink"},
 	{".", "pipeline", "graph", "flow", "cairntest", "cairnvet"},
-	{"cmd/cairn", "web", "client", "internal/cli", "internal/server"},
+	{"cmd/cairn", "cmd/cairnvet", "web", "client", "internal/cli", "internal/server"},
 }
 
 // layerOf returns the layer of a folder, or -1.
@@ -155,6 +155,21 @@ func arrowsPointDown(s source) (violations []string) {
 		for _, imported := range file.imports() {
 			if folder, ok := inHouse(imported); ok && layerOf(folder) > own {
 				violations = append(violations, file.path+": an arrow may only point down: "+imported)
+			}
+		}
+	}
+	return violations
+}
+
+// linterImports: the linter knows package cairn by its name, and links none of it.
+func linterImports(s source) (violations []string) {
+	for _, file := range s.production() {
+		if !under(file.dir(), "cairnvet") {
+			continue
+		}
+		for _, imported := range file.imports() {
+			if folder, own := inHouse(imported); own && !under(folder, "cairnvet") {
+				violations = append(violations, file.path+": the linter imports nothing of the house: "+imported)
 			}
 		}
 	}

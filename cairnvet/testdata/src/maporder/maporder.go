@@ -1,0 +1,154 @@
+// Package maporder loops over maps.
+package maporder
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sort"
+	"sync"
+
+	"github.com/cairn-workflow/cairn"
+)
+
+type prices map[string]int
+
+var charge = cairn.NewStep("charge", func(context.Context, string) (int, error) { return 0, nil })
+
+func direct(ctx cairn.Context, m prices) error {
+	for name := range m { // want `charge.Do is a durable call in the order of a map, which is different when the workflow is executed again: loop over slices.Sorted\(maps.Keys\(m\)\) \[maporder\]`
+		if _, err := charge.Do(ctx, name); err != nil {
+			return err
+		}
+	}
+	for name := range m { // want `charge.Key\(name\).Do is`
+		_, _ = charge.Key(name).Do(ctx, name)
+	}
+	for name := range maps.Keys(m) { // want `charge.Do is`
+		_, _ = charge.Do(ctx, name)
+	}
+	for range maps.Values(m) { // want `cairn.Sleep is`
+		_ = cairn.Sleep(ctx, 1)
+	}
+	for name := range maps.All(m) { // want `cairn.Go is`
+		_, _ = cairn.Go(ctx, name, func(ctx cairn.Context) (int, error) { return charge.Do(ctx, name) })
+	}
+	for _, name := range slices.Collect(maps.Keys(m)) { // want `helper is`
+		_ = helper(ctx, name)
+	}
+	var shared sync.Map
+	for range shared.Range { // want `cairn.Sleep is`
+		_ = cairn.Sleep(ctx, 1)
+	}
+	return nil
+}
+
+func helper(ctx cairn.Context, name string) error { return nil }
+
+func closures(ctx cairn.Context, m map[string]int) {
+	pay := func(name string) { _, _ = charge.Do(ctx, name) }
+	for name := range m { // want `pay is`
+		pay(name)
+	}
+	for name := range m { // want `charge.Do is`
+		func() { _, _ = charge.Do(ctx, name) }()
+	}
+	var again func(int)
+	again = func(n int) {
+		if n > 0 {
+			again(n - 1)
+			pay("one")
+		}
+	}
+	for _, n := range m { // want `again is`
+		again(n)
+	}
+	for _, name := range []string{"a", "b"} {
+		pay(name)
+	}
+	changed := func(name string) {}
+	for name := range m {
+		changed(name) // nobody knows what it is
+	}
+	changed = pay
+	changed = func(name string) { _, _ = charge.Do(ctx, name) }
+}
+
+func collected(ctx cairn.Context, m map[string]int) {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	for _, name := range names { // want `charge.Do is`
+		_, _ = charge.Do(ctx, name)
+	}
+	all := slices.Collect(maps.Keys(m))
+	for _, name := range all { // want `charge.Do is`
+		_, _ = charge.Do(ctx, name)
+	}
+	var keys = maps.Keys(m)
+	for name := range keys { // want `charge.Do is`
+		_, _ = charge.Do(ctx, name)
+	}
+	_, _ = cairn.Map(ctx, "all", all, 0, charge.Do) // want `these items are in the order of a map, .*: sort them, or use cairn.MapKey`
+	_, _ = cairn.MapKey(ctx, "all", all, 0, func(name string) string { return name }, charge.Do)
+}
+
+func sorted(ctx cairn.Context, m map[string]int, lists map[string][]string) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		_, _ = charge.Do(ctx, name)
+	}
+	names := slices.Collect(maps.Keys(m))
+	slices.Sort(names)
+	for _, name := range names {
+		_, _ = charge.Do(ctx, name)
+	}
+	_, _ = cairn.Map(ctx, "names", names, 0, charge.Do)
+	var more []string
+	for name := range m {
+		more = append(more, name)
+	}
+	sort.Sort(sort.StringSlice(more))
+	for _, name := range more {
+		_, _ = charge.Do(ctx, name)
+	}
+	for _, list := range lists {
+		var copied []string
+		for _, name := range list {
+			copied = append(copied, name)
+		}
+		println(len(copied))
+	}
+	for _, list := range lists { // want `charge.Do is`
+		var copied []string
+		for _, name := range list {
+			copied = append(copied, name)
+		}
+		for _, name := range copied { // in the order of the list
+			_, _ = charge.Do(ctx, name)
+		}
+	}
+}
+
+func harmless(ctx cairn.Context, m map[string]int) (sum int) {
+	for name, price := range m {
+		sum += price
+		println(name, cairn.RunID(ctx), cairn.Now(ctx).String(), ctx.Err())
+		logged(ctx, name)
+	}
+	_, _ = cairn.Do(ctx, "step", func(ctx context.Context) (int, error) {
+		for name := range m {
+			logged(ctx, name)
+		}
+		return 0, nil
+	})
+	return sum
+}
+
+func logged(context.Context, string) {}
+
+func outside(m map[string]int) {
+	for name := range m {
+		logged(context.Background(), name)
+	}
+}
