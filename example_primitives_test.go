@@ -95,7 +95,10 @@ func ExampleHook() {
 		if err != nil {
 			return "", err
 		}
-		tokens <- h.Token() // in a mail, say
+		mail := func(context.Context) (bool, error) { tokens <- h.Token(); return true, nil } // a real one sends a mail
+		if _, err := cairn.Do(ctx, "mail the token", mail); err != nil {
+			return "", err
+		}
 		switch yes, err := h.ReceiveWithin(ctx, 48*time.Hour); {
 		case errors.Is(err, cairn.ErrTimeout):
 			return "nobody answered", nil

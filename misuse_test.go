@@ -131,6 +131,7 @@ func TestMisuseInside(t *testing.T) {
 			return errors.Join(first, second)
 		}},
 		"a durable call inside a step": {code: "concurrent_context", do: func(ctx cairn.Context) error {
+			//cairnvet:ignore sharedcontext the misuse
 			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) }) //nolint:contextcheck // the misuse
 			return err
 		}},
