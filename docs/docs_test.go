@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnvet"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -125,6 +126,16 @@ func TestEngineCodes(t *testing.T) {
 		require.Contains(t, string(content), "\n| `"+code+"` | ", "%s is not in engine.md", name)
 	}
 	require.Greater(t, codes, 12)
+}
+
+func TestVetRules(t *testing.T) {
+	t.Parallel()
+	rows := tables(t, "cairnvet.md", 0)
+	for _, rule := range cairnvet.Analyzers() {
+		require.NotNil(t, rows[rule.Name], "%s is not in cairnvet.md", rule.Name)
+		require.Len(t, rows[rule.Name], 4, "rule, what it finds, why, what to write instead")
+	}
+	require.Len(t, rows, len(cairnvet.Analyzers()), "cairnvet.md has rules that do not exist")
 }
 
 // limitNames are what limits are called, by folder. In the journal also those that are not exported are the users': it
