@@ -176,7 +176,7 @@ func (c *code) inline(literal *ast.FuncLit) bool {
 }
 
 // harmless are the functions that take a Context and neither write nor wait nor count.
-var harmless = symbols{cairnPath: "Cleanup Now ParentID RootID RunID"}
+var harmless = symbols{cairnPath: "Now ParentID RootID RunID"}
 
 // durable reports whether a call may do something that the journal has: it takes a Context, or calls a local function that makes such calls.
 func (c *code) durable(call *ast.CallExpr) bool {

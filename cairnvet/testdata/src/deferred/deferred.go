@@ -21,7 +21,7 @@ func durable(ctx cairn.Context, hook cairn.Hook[int]) error {
 	defer refund.Do(ctx, 1) // want `refund.Do is a durable call in a deferred function, which also runs when the run is dropped from memory: call it before the function returns, with a Context of cairn.Cleanup if .* \[deferred\]`
 	defer release(ctx)      // want `release is a durable call in a deferred function`
 	defer func() {
-		clean, done := cairn.Cleanup(ctx, time.Minute)
+		clean, done := cairn.Cleanup(ctx, time.Minute) // want `cairn.Cleanup is a durable call`
 		defer done()
 		_, _ = refund.Do(clean, 1) // want `refund.Do is a durable call`
 		func() {
