@@ -327,10 +327,25 @@ func (x *exec) passCancelOn(known []journal.ID, at journal.Time) {
 		return // the end of the run looks again
 	}
 	for _, run := range left {
-		if run.CreatedAt < at && !slices.Contains(known, run.ID) {
+		if run.CreatedAt < at && !x.knowsChild(run.ID) {
 			x.eng.cancelChild(x, run.ID, "its parent was asked to stop")
 		}
 	}
+}
+
+// knowsChild reports whether the run has started a child and knows of it.
+func (x *exec) knowsChild(id journal.ID) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if _, ok := x.attached[id]; ok {
+		return true
+	}
+	for _, m := range x.memos.byKey {
+		if m.child == id {
+			return true
+		}
+	}
+	return false
 }
 
 // mayHaveChildren reports whether children may be left: some are known, or one may have been started that the journal does not have. The lock is held.

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -232,12 +233,13 @@ func (e *Engine) cancelPending(ctx context.Context, run journal.ID, reason, acto
 	return err == nil, err
 }
 
-// Terminate ends a run and its children at once.
+// Terminate ends a run and its children at once. Repeated after a crash, it ends children that are left.
 func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor string) error {
-	if _, err := e.tell(ctx, run, &journal.RunCancelled{Reason: reason, Actor: actor}, journal.ID{}); err != nil {
+	_, err := e.tell(ctx, run, &journal.RunCancelled{Reason: reason, Actor: actor}, journal.ID{})
+	if err != nil && journal.CodeOf(err) != journal.CodeRunEnded {
 		return err
 	}
-	return e.terminateChildren(ctx, run, reason, actor)
+	return errors.Join(err, e.terminateChildren(ctx, run, reason, actor))
 }
 
 // Resume lets a parked run go on.
