@@ -102,8 +102,12 @@ func write(buf *bytes.Buffer, v any) error {
 		return err
 	}
 	buf.WriteByte(tagCBOR)
+	start := buf.Len()
 	if err := encodingMode.MarshalToBuffer(v, buf); err != nil {
 		return journal.Errorf(journal.CodeMalformed, "a value of type %T cannot be stored: %w", v, err)
+	}
+	if unreadableTime(buf.Bytes()[start:]) {
+		return journal.Errorf(journal.CodeMalformed, "a value of type %T cannot be stored: it holds a time whose year is not between 0 and 9999", v)
 	}
 	return nil
 }

@@ -352,3 +352,37 @@ func TestDigest(t *testing.T) {
 	_, err = payload.Digest([]byte{0xee})
 	require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
 }
+
+// TestTimesThatCannotBeRead refuses years that the text of a time has no room for, wherever they are, and nothing else.
+func TestTimesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	far, early := time.Date(12345, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)
+	fine := time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.FixedZone("", 3600))
+	cases := map[string]struct {
+		value any
+		fine  bool
+	}{
+		"far":            {far, false},
+		"early":          {early, false},
+		"in a struct":    {order{At: far}, false},
+		"behind another": {[]any{strings.Repeat("x", 300), fine, map[string]any{"a": far}}, false},
+		"the last":       {fine, true},
+		"the first":      {time.Time{}, true},
+		"in a list":      {[]time.Time{fine, fine, {}}, true},
+		"no time at all": {map[int]any{0xc0: -2.0, 7: []byte{0xc0, 0x63, 'a'}, 0xc0c0c0: math.Inf(1)}, true}, // its bytes look like one
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, err := payload.Encode(c.value)
+			if !c.fine {
+				require.ErrorContains(t, err, "between 0 and 9999")
+				require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+				return
+			}
+			require.NoError(t, err)
+			back := reflect.New(reflect.TypeOf(c.value))
+			require.NoError(t, payload.Decode(p, back.Interface()))
+		})
+	}
+}
