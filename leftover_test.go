@@ -161,30 +161,6 @@ func TestAChildIsAskedTwice(t *testing.T) {
 	})
 }
 
-// TestPushElsewhere pushes a run from a process that does not execute it.
-func TestPushElsewhere(t *testing.T) {
-	t.Parallel()
-	everywhere(t, func(t *testing.T, start starter) {
-		var arrived atomic.Bool
-		var looks atomic.Int32
-		poll := cairn.NewPoll("file", time.Hour, func(context.Context, int) (string, bool, error) {
-			looks.Add(1)
-			return "content", arrived.Load(), nil
-		})
-		wf := cairn.NewWorkflow("push", func(ctx cairn.Context, _ int) (string, error) { return poll.Wait(ctx, 0) })
-		start(wf)
-		client := start()
-		run, err := wf.Start(t.Context(), client, 0, cairn.Elsewhere())
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return looks.Load() == 1 }, 10*time.Second, time.Millisecond)
-		arrived.Store(true)
-		require.NoError(t, run.Push(t.Context()))
-		out, err := run.Result(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "content", out)
-	})
-}
-
 // TestStopStorm stops an engine while runs wake up, wait and end: nothing panics, and another engine ends them all.
 func TestStopStorm(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package cairn_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -91,6 +92,41 @@ func TestACleanUpHasAnEnd(t *testing.T) {
 		require.NoError(t, run.Cancel(t.Context(), "enough"))
 		_, err = run.Result(t.Context())
 		require.ErrorIs(t, err, cairn.ErrCancelled)
+	})
+}
+
+// TestIDsAfterARetry cuts a step short that waits for its next attempt: ids that are made then are the same in each execution.
+func TestIDsAfterARetry(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		var mu sync.Mutex
+		var seen []string
+		failing := cairn.NewStep("failing", func(context.Context, int) (int, error) { return 0, errors.New("no") }).Retry(cairn.RetryPolicy{Attempts: 9, First: time.Hour})
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+			_, failed := failing.Do(ctx, 0)
+			clean, done := cairn.Cleanup(ctx, time.Minute)
+			defer done()
+			id, err := cairn.NewID(clean)
+			mu.Lock()
+			seen = append(seen, id)
+			mu.Unlock()
+			return 0, errors.Join(failed, err, cairn.Sleep(clean, 20*time.Millisecond))
+		})
+		run, err := wf.Start(t.Context(), start(wf), 0)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			info, err := run.Describe(t.Context())
+			return err == nil && len(info.Waits) == 1 && info.Waits[0].Kind == "retry"
+		}, 10*time.Second, time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // so that the cancel has another time than the attempt
+		require.NoError(t, run.Cancel(t.Context(), "enough"))
+		_, err = run.Result(t.Context())
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range seen {
+			require.Equal(t, seen[0], id)
+		}
 	})
 }
 

@@ -398,6 +398,7 @@ func TestPoll(t *testing.T) {
 	})
 }
 
+// TestPush pushes a run, from the process that executes it and from another one.
 func TestPush(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
@@ -408,14 +409,21 @@ func TestPush(t *testing.T) {
 			return "content", arrived.Load(), nil
 		})
 		wf := cairn.NewWorkflow("push", func(ctx cairn.Context, _ int) (string, error) { return poll.Wait(ctx, 0) })
-		run, err := wf.Start(t.Context(), start(wf), 0)
-		require.NoError(t, err)
-		require.Eventually(t, func() bool { return looks.Load() == 1 }, 10*time.Second, time.Millisecond)
-		arrived.Store(true)
-		require.NoError(t, run.Push(t.Context()))
-		out, err := run.Result(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "content", out)
+		executes, client := start(wf), start()
+		for name, e := range map[string]*cairn.Engine{"here": executes, "elsewhere": client} {
+			t.Run(name, func(t *testing.T) {
+				arrived.Store(false)
+				looks.Store(0)
+				run, err := wf.Start(t.Context(), e, 0, cairn.Elsewhere())
+				require.NoError(t, err)
+				require.Eventually(t, func() bool { return looks.Load() == 1 }, 10*time.Second, time.Millisecond)
+				arrived.Store(true)
+				require.NoError(t, run.Push(t.Context()))
+				out, err := run.Result(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, "content", out)
+			})
+		}
 	})
 }
 

@@ -135,7 +135,7 @@ var rules = []struct {
 			"notes.md":     "see /" + "root/go/bin",
 			"script.sh":    "cd '/" + "home/jane'",
 			"a/config.yml": "path:/" + "work/shared",
-			"fine.md":      "GET /v1/root/x and /rooted and https://example.com/home/x and /works/main",
+			"fine.md":      "GET /v1/" + "root/x and /" + "rooted and https://example.com/" + "home/x and /" + "works/x",
 		},
 	},
 }
