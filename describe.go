@@ -47,7 +47,7 @@ type RunInfo struct {
 
 // Wait is one thing that a run waits for, or a long step that is under way.
 type Wait struct {
-	Kind     string    // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry" or "step"
+	Kind     string    // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step", or "start" for a run that begins later
 	Key      string    // which one: the branch, the name, and the how-manieth
 	Until    time.Time // zero: not by time
 	Token    string    // of a hook
@@ -253,7 +253,16 @@ func (e *Engine) Terminate(ctx context.Context, runID, reason, actor string) err
 	return e.inner.Terminate(ctx, id, reason, actor)
 }
 
-// Resume lets a parked run go on, when what parked it is mended.
+// Pause parks a run by hand; see [Run.Pause]. Actor says who wants that.
+func (e *Engine) Pause(ctx context.Context, runID, reason, actor string) error {
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	return e.inner.Pause(ctx, id, reason, actor)
+}
+
+// Resume lets a run go on that was parked, when what parked it is mended, or paused.
 func (e *Engine) Resume(ctx context.Context, runID, actor string) error {
 	id, err := parseRun(runID)
 	if err != nil {

@@ -3,6 +3,7 @@ package cairn
 import (
 	"context"
 	"maps"
+	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -60,6 +61,16 @@ func Attributes(a map[string]string) StartOption {
 
 // Elsewhere starts a run of a workflow that this process does not have: another one that works on the same database executes it.
 func Elsewhere() StartOption { return func(r *engine.StartRequest) { r.Elsewhere = true } }
+
+// StartAt lets the run begin at a time, or now if that is over. Until then it is pending, and can be cancelled.
+func StartAt(t time.Time) StartOption {
+	return func(r *engine.StartRequest) { r.At = journal.TimeOf(t) }
+}
+
+// StartAfter lets the run begin after d. Until then it is pending, and can be cancelled.
+func StartAfter(d time.Duration) StartOption {
+	return func(r *engine.StartRequest) { r.At = journal.TimeOf(time.Now().Add(d)) }
+}
 
 // Start starts a run. When it returns, the run is durable.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ...StartOption) (*Run[Out], error) {
@@ -138,6 +149,15 @@ func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
 func (r *Run[Out]) Terminate(ctx context.Context, reason string) error {
 	return r.e.inner.Terminate(ctx, r.id, reason, "")
 }
+
+// Pause lets what is under way in the run end, and begins nothing new until [Run.Resume]: no step, no child, no check of a poll. What comes through hooks is
+// kept, and time goes on: what was due meanwhile is due at once. Nobody owns a run that is paused, and no process keeps it.
+func (r *Run[Out]) Pause(ctx context.Context, reason string) error {
+	return r.e.inner.Pause(ctx, r.id, reason, "")
+}
+
+// Resume lets the run go on that was paused, or parked because something was wrong.
+func (r *Run[Out]) Resume(ctx context.Context) error { return r.e.inner.Resume(ctx, r.id, "") }
 
 // Push lets the polls of the run look now.
 func (r *Run[Out]) Push(ctx context.Context) error { return r.e.inner.Push(ctx, r.id) }

@@ -34,13 +34,16 @@ func (w *waiter) due(now journal.Time) bool { return w.at != 0 && w.at <= now }
 
 func never() bool { return false }
 
-// resolve lets those branches go on whose condition holds. The lock is held, and the run is owned.
+// resolve lets those branches go on whose condition holds, unless the run is paused. The lock is held, and the run is owned.
 func (x *exec) resolve() {
 	if len(x.blocked) == 0 && len(x.clocks) == 0 {
 		return
 	}
 	now := x.eng.now()
 	x.strike(now)
+	if x.memos.paused {
+		return
+	}
 	ready := make([]*waiter, 0, 4)
 	for w := range x.blocked {
 		if w.due(now) || w.ready() || (w.ctx != nil && w.ctx.Err() != nil) {
@@ -66,6 +69,9 @@ func compareWaiters(a, b *waiter) int {
 
 // stirs reports whether a branch could go on. The lock is held.
 func (x *exec) stirs() bool {
+	if x.memos.paused {
+		return false
+	}
 	for w := range x.blocked {
 		if w.ready() || (w.ctx != nil && w.ctx.Err() != nil) {
 			return true

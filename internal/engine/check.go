@@ -80,6 +80,10 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 		pushed := x.pushed
 		x.mu.Unlock()
 		x.barrier(p.b.line)
+		if p.b.whilePaused() {
+			n--
+			continue
+		}
 		out, ready, err := p.look(check, n)
 		x.check()
 		if err == nil {

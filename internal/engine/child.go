@@ -58,10 +58,11 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 		b.x.attach(c, !m.done)
 		return c, nil
 	}
+	b.x.barrier(b.line)
+	b.whilePaused()
 	if err := b.stopped(); err != nil {
 		return nil, err
 	}
-	b.x.barrier(b.line)
 	// The start key makes sure that a child whose start was not written down in its parent is not started again.
 	c.id, err = b.x.startChild(StartRequest{
 		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1}, Elsewhere: s.Elsewhere,

@@ -23,6 +23,7 @@ const (
 	CodeEvicted           journal.Code = "evicted"
 	CodeInWorkflow        journal.Code = "in_workflow"
 	CodeParked            journal.Code = "parked"
+	CodePaused            journal.Code = "paused"
 	CodeStopped           journal.Code = "stopped"
 	CodeNotRegistered     journal.Code = "not_registered"
 )

@@ -12,7 +12,7 @@ import (
 
 // WaitingFor is one thing that a run waits for, or does.
 type WaitingFor struct {
-	Kind     string       // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step"
+	Kind     string       // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step", "start"
 	Key      string       // the memo key
 	Until    journal.Time // zero: not by time
 	Token    string       // of a hook
@@ -27,6 +27,7 @@ const (
 	kindOfChild = "child"
 	kindOfRetry = "retry"
 	kindOfStep  = "step"
+	kindOfStart = "start"
 	timeoutOf   = "timeout of "
 )
 
@@ -47,6 +48,9 @@ func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor,
 		}
 	}
 	now := e.now()
+	if c, ok := j.Events[0].Data.(*journal.RunCreated); ok && j.Run.Status == journal.StatusPending && c.StartAt > now {
+		waits = append(waits, WaitingFor{Kind: kindOfStart, Until: c.StartAt})
+	}
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
 		memo := m.byKey[key]
 		interrupted := memo.kind == kindWait && m.cancelled != 0 && memo.seq < m.cancelled

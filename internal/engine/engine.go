@@ -194,7 +194,8 @@ type StartRequest struct {
 	StartKey   string
 	Attributes map[string]string
 	Parent     *journal.Run
-	Elsewhere  bool // another process has the workflow
+	Elsewhere  bool         // another process has the workflow
+	At         journal.Time // when it is to begin; 0: now
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
@@ -224,14 +225,14 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 		return id, err
 	}
 	created := &journal.RunCreated{
-		Workflow: r.Workflow, Input: r.Input, StartKey: r.StartKey, StartDigest: r.Digest, Attributes: r.Attributes, Root: id,
+		Workflow: r.Workflow, Input: r.Input, StartKey: r.StartKey, StartDigest: r.Digest, Attributes: r.Attributes, Root: id, StartAt: r.At,
 	}
 	if r.Parent != nil {
 		created.Parent, created.Root = r.Parent.ID, r.Parent.Root
 	}
 	cmd := &journal.Command{Namespace: namespace, Run: id, Events: []journal.Event{{Data: created}}}
 	wf := e.workflows[r.Workflow]
-	mine := wf != nil && e.admit()
+	mine := wf != nil && r.At <= e.now() && e.admit()
 	if mine {
 		cmd.Events = append(cmd.Events, journal.Event{Data: &journal.RunStarted{}})
 		cmd.Guards.Owner = journal.Ownership{Incarnation: me.id, Epoch: 1}
@@ -244,7 +245,10 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 		if err != nil {
 			return id, err
 		}
-		e.lookNow()
+		if r.At == 0 {
+			e.lookNow()
+		}
+		e.lookBy(r.At)
 		return res.Run.ID, nil
 	}
 	x := newExec(e, me, store.RunKey{Namespace: namespace, Run: id}, wf, res.Run)

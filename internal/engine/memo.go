@@ -69,6 +69,7 @@ type memos struct {
 	cancelled int64                    // the event that asked the run to stop, 0: none
 	request   *journal.CancelRequested // what it said
 	parked    *journal.Error           // why the run was parked, nil: it is not
+	paused    bool                     // it was parked by hand
 }
 
 func newMemos() *memos {
@@ -86,7 +87,7 @@ func (m *memos) get(key string, k kind) *memo {
 
 // resume forgets what parked the run: somebody has looked at it, and a step that was suspected gets its attempts again.
 func (m *memos) resume() {
-	m.parked = nil
+	m.parked, m.paused = nil, false
 	for _, s := range m.byKey {
 		s.starts = 0
 	}
@@ -113,7 +114,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 			m.cancelled, m.request = e.Seq, d
 		}
 	case *journal.RunParked:
-		m.parked = d.Error
+		m.parked, m.paused = d.Error, d.Asked
 	case *journal.RunResumed:
 		m.resume()
 	case *journal.StepCreated:

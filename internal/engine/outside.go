@@ -206,7 +206,21 @@ func (e *Engine) Cancel(ctx context.Context, run journal.ID, reason, actor strin
 	if err != nil || ended {
 		return err
 	}
-	_, err = e.tell(ctx, run, &journal.CancelRequested{Reason: reason, Actor: actor}, journal.ID{})
+	if _, err = e.tell(ctx, run, &journal.CancelRequested{Reason: reason, Actor: actor}, journal.ID{}); err != nil {
+		return err
+	}
+	return e.resumeToStop(ctx, run, actor)
+}
+
+// resumeToStop lets a parked run go on that was asked to stop, so that its clean-up runs.
+func (e *Engine) resumeToStop(ctx context.Context, run journal.ID, actor string) error {
+	r, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone)
+	if err != nil || r.ParkedAt == 0 || r.Status.Terminal() {
+		return err
+	}
+	if err = e.Resume(ctx, run, actor); journal.CodeOf(err) == journal.CodeIllegalTransition {
+		return nil // somebody else did
+	}
 	return err
 }
 
@@ -240,12 +254,6 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 		return err
 	}
 	return errors.Join(err, e.terminateChildren(ctx, run, reason, actor))
-}
-
-// Resume lets a parked run go on.
-func (e *Engine) Resume(ctx context.Context, run journal.ID, actor string) error {
-	_, err := e.tell(ctx, run, &journal.RunResumed{Actor: actor}, journal.ID{})
-	return err
 }
 
 // Push lets the polls of a run look now.

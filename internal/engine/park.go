@@ -100,11 +100,13 @@ func (x *exec) parked() {
 	x.phase = phaseParked
 	poked := x.poked
 	x.mu.Unlock()
-	if poked {
+	switch {
+	case x.dropIfPaused():
+	case poked:
 		x.wake()
-		return
+	default:
+		x.eng.rests(x)
 	}
-	x.eng.rests(x)
 }
 
 // wake goes on with branches whose condition holds. If the run was given back it is claimed first, in the commit that records the end of its timers;

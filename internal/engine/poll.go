@@ -196,6 +196,10 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 	if !ok {
 		return nil
 	}
+	if res.Run.Status == journal.StatusPending && created.StartAt > e.now() {
+		e.notYet(me, key, res.Run.Epoch, created.StartAt)
+		return nil
+	}
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
 	x.died, x.suspect, x.input = suspect, suspect, created.Input
 	if !x.learn(res.Run, res.Read) {
@@ -206,4 +210,13 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 		x.out.events, x.out.added = append(x.out.events, journal.Event{Data: &journal.RunStarted{}}), 1
 	}
 	return x
+}
+
+// notYet gives a run back that is to begin later: something came for it meanwhile.
+func (e *Engine) notYet(me *incarnation, key store.RunKey, epoch int64, at journal.Time) {
+	_, _ = me.committer.Do(e.hard, &journal.Command{
+		Namespace: key.Namespace, Run: key.Run, Lease: journal.LeaseRelease, WakeAt: at,
+		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: me.id, Epoch: epoch}},
+	}) // if it fails, the run is freed with the incarnation
+	e.lookBy(at)
 }

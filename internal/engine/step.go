@@ -131,8 +131,15 @@ func (s *step) run() (journal.Payload, error) {
 		if s.starts >= maxStarts {
 			s.b.x.parkForGood(journal.Errorf(CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
 		}
+		if s.b.whilePaused() {
+			continue
+		}
 		s.attempt++
 		out, began, recorded, err := s.try()
+		if errors.Is(err, errPaused) {
+			s.attempt--
+			continue
+		}
 		took := int64(s.b.x.eng.now() - began)
 		if err == nil {
 			s.b.add(journal.Event{Key: s.key, Data: &journal.StepCompleted{
@@ -193,6 +200,10 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	if !x.eng.alive(x.me) { // this process may have been declared dead: it begins nothing
 		x.leave(ErrStopped)
 		runtime.Goexit()
+	}
+	if s.b.isPaused() {
+		s.notBegun(recorded)
+		return nil, began, recorded, errPaused
 	}
 	ctx, cancel := s.b.ctx, context.CancelFunc(func() {})
 	if s.spec.Timeout > 0 {

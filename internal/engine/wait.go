@@ -35,6 +35,7 @@ func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) 
 // others the database is asked from time to time.
 func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
 	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
+	var paused journal.Time // by hand: somebody means it to go on
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
 		ended, over, here := e.over(key)
 		if ended != nil {
@@ -42,8 +43,8 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 		}
 		if !here || pause > 10*time.Millisecond { // another process may have ended the run
 			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
-			if err == nil && run.ParkedAt != 0 {
-				err = journal.Errorf(CodeParked, "%s is parked: Describe says why; it goes on after Resume", journal.PrefixRun.Format(id))
+			if err == nil && run.ParkedAt != 0 && run.ParkedAt != paused {
+				paused, err = e.pausedAt(ctx, run)
 			}
 			if err != nil || run.Status.Terminal() {
 				e.notOver(key, over)
@@ -65,6 +66,15 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// pausedAt returns since when a run is paused by hand. The error says that it is parked for another reason, and needs somebody who looks at it.
+func (e *Engine) pausedAt(ctx context.Context, run *journal.Run) (journal.Time, error) {
+	_, why, err := e.Waits(ctx, run.ID)
+	if err == nil && why != nil && why.Code != CodePaused {
+		err = journal.Errorf(CodeParked, "%s is parked: Describe says why; it goes on after Resume", journal.PrefixRun.Format(run.ID))
+	}
+	return run.ParkedAt, err
 }
 
 // over returns a run that ended here lately, or a channel that gets it when it ends in this process, and is closed when its execution here is

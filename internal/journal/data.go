@@ -187,6 +187,9 @@ type CancelRequested struct {
 // RunParked stops a run until somebody has looked at it.
 type RunParked struct {
 	Error *Error `cbor:"1,keyasint"`
+	Actor string `cbor:"2,keyasint,omitempty"`
+	// Asked says that somebody paused the run: its owner keeps it until what is under way has ended, and begins nothing new.
+	Asked bool `cbor:"3,keyasint,omitempty"`
 }
 
 // RunResumed lets a parked run go on.

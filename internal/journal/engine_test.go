@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +20,7 @@ func engineRows() []row {
 	received := keyed("approval", &HookReceived{Payload: Payload("p")})
 	wait := keyed("nap", &WaitCreated{ResumeAt: t0 + 1000})
 	parked := Event{Data: &RunParked{Error: &Error{Code: "mismatch"}}}
+	paused := Event{Data: &RunParked{Error: &Error{Code: "paused", Message: "later"}, Actor: "ann", Asked: true}}
 	asked := Event{Data: &CancelRequested{Reason: "r", Actor: "a"}}
 	charge := DeriveID(theRun, PrefixStep, "charge")
 	step := func(check func(t *testing.T, step *Step)) func(*testing.T, *State, *Result) {
@@ -120,6 +122,14 @@ func engineRows() []row {
 			require.True(t, s.Run.Owner.IsZero())
 		}},
 		{name: "by an outsider", given: []Event{started()}, when: parked, from: outsider},
+		{name: "paused", given: []Event{started()}, after: 5, when: paused, from: outsider, then: func(t *testing.T, s *State, res *Result) {
+			t.Helper()
+			require.Equal(t, t0+5, s.Run.ParkedAt)
+			require.False(t, s.Run.Owner.IsZero(), "the owner ends what is under way")
+			require.Equal(t, []ID{theRun}, res.Effects.Wake, "and is told")
+		}},
+		{name: "under way while paused", given: []Event{started(), paused}, when: keyed("a", &StepCompleted{Name: "a"})},
+		{name: "paused for a long reason", given: []Event{started()}, when: Event{Data: &RunParked{Error: &Error{Message: strings.Repeat("x", MaxReason+1)}, Asked: true}}, from: outsider, code: CodeLimitExceeded, status: 400},
 		{name: "twice", given: []Event{started(), parked}, when: parked, from: outsider, nothing: true},
 		{name: "parked", given: []Event{started(), parked}, after: 5, when: Event{Data: &RunResumed{}}, from: outsider, then: func(t *testing.T, s *State, res *Result) {
 			t.Helper()

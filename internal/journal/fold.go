@@ -58,7 +58,10 @@ func (s *State) fold(run ID, e *Event) {
 		s.editRun().CancelledAt = e.At
 	case *RunParked:
 		r := s.editRun()
-		r.ParkedAt, r.Owner, r.WakeAt = e.At, ID{}, 0
+		r.ParkedAt, r.WakeAt = e.At, 0
+		if !d.Asked {
+			r.Owner = ID{}
+		}
 	case *RunResumed:
 		s.editRun().ParkedAt = 0
 	}

@@ -81,7 +81,7 @@ func TestReleaseRefused(t *testing.T) {
 
 func TestReleaseOfARunThatIsNoMore(t *testing.T) {
 	t.Parallel()
-	for _, last := range []Event{ended(), {Data: &RunParked{Error: &Error{Code: "poison"}}}} {
+	for _, last := range []Event{ended(), {Data: &RunParked{Error: &Error{Code: "poison"}}}, {Data: &RunParked{Asked: true}}} {
 		b := newRun(t, Engine, started(), keyed("nap", &WaitCreated{ResumeAt: t0 + 1000}))
 		b.must(t, &Command{Events: []Event{last}, Lease: LeaseRelease, Guards: Guards{Owner: b.owner()}})
 		require.Zero(t, b.state(theRun).Run.WakeAt, "%s: nothing wakes it", last.Data.EventType())

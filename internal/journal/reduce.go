@@ -375,8 +375,13 @@ func (r *reduction) release() error {
 	if r.cmd.Guards.Owner.Incarnation.IsZero() {
 		return Errorf(CodeStaleEpoch, "only the owner gives a run back")
 	}
-	if r.s.Run.Status.Terminal() || r.s.Run.ParkedAt != 0 {
-		return nil // ended or parked with the same command: the owner is gone already, and nothing wakes the run
+	if r.s.Run.Status.Terminal() {
+		return nil // with the same command: the owner is gone already
+	}
+	if r.s.Run.ParkedAt != 0 { // nothing wakes the run
+		next := r.s.editRun()
+		next.Owner, next.WakeAt = ID{}, 0
+		return nil
 	}
 	first := r.s.Run.WakeAt // something came from outside that the owner may not have seen
 	sooner := func(at Time) {
@@ -403,7 +408,11 @@ func (r *reduction) release() error {
 // wake marks the run as due when somebody else than its owner wrote to it.
 func (r *reduction) wake() {
 	run := r.s.Run
-	if len(r.result.Appended) == 0 || run.Status.Terminal() || run.ParkedAt != 0 || !r.cmd.Guards.Owner.Incarnation.IsZero() {
+	if len(r.result.Appended) == 0 || run.Status.Terminal() || !r.cmd.Guards.Owner.Incarnation.IsZero() {
+		return
+	}
+	if run.ParkedAt != 0 {
+		r.tellOwner()
 		return
 	}
 	matters := func(e Event) bool { return e.Type != EventAnnotated }
@@ -411,6 +420,19 @@ func (r *reduction) wake() {
 		return // a new run has its time to wake from its creation
 	}
 	r.mark()
+}
+
+// tellOwner marks a run that was paused as due for its owner alone, who then begins nothing new.
+func (r *reduction) tellOwner() {
+	run := r.s.Run
+	paused := slices.ContainsFunc(r.result.Appended, func(e Event) bool { return e.Type == EventRunParked })
+	if !paused || run.Owner.IsZero() {
+		return
+	}
+	r.result.Effects.Wake = append(r.result.Effects.Wake, run.ID)
+	if run.Owner != r.env.Self {
+		r.s.editRun().WakeAt = r.env.Now
+	}
 }
 
 // mark marks the run as due, if it goes on.

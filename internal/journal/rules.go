@@ -54,8 +54,8 @@ var rules = [dialects][eventTypes]*rule{
 		EventWaitCompleted:   {running, CodeRunEnded, byOwner, (*reduction).waitCompleted},
 		EventAttrSet:         {live, CodeRunEnded, byAnyone, (*reduction).attrSet},
 		EventCancelRequested: {live, CodeRunEnded, byAnyone, (*reduction).cancelRequested},
-		EventRunParked:       {running, CodeRunEnded, byAnyone, (*reduction).runParked},
-		EventRunResumed:      {running, CodeRunEnded, byAnyone, (*reduction).runResumed},
+		EventRunParked:       {live, CodeRunEnded, byAnyone, (*reduction).runParked},
+		EventRunResumed:      {live, CodeRunEnded, byAnyone, (*reduction).runResumed},
 		EventAnnotated:       {always, "", byAnyone, (*reduction).annotated},
 	},
 	World3: {

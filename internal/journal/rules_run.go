@@ -124,7 +124,16 @@ func checkReason(reason string) error {
 	return nil
 }
 
-func (r *reduction) runParked(*Event, *Outcome) (verdict, error) {
+func (r *reduction) runParked(e *Event, _ *Outcome) (verdict, error) {
+	d := e.Data.(*RunParked)
+	if err := CheckText("the actor", d.Actor, MaxName); err != nil {
+		return 0, err
+	}
+	if d.Asked && d.Error != nil {
+		if err := checkReason(d.Error.Message); err != nil {
+			return 0, err
+		}
+	}
 	if r.s.Run.ParkedAt != 0 {
 		return holds, nil
 	}

@@ -12,6 +12,7 @@ import (
 
 var dueTests = []test{
 	{"FencedOwnersRuns", dueFenced},
+	{"Paused", duePaused},
 	{"FencedInTheMiddle", dueFencedInTheMiddle},
 	{"InTheOrderOfTime", dueOrder},
 	{"Next", dueNext},
@@ -79,6 +80,31 @@ func dueFenced(b *bench) {
 	require.Empty(b, after, "runs of dead processes can be left out")
 	b.must(b.claim(run))
 	require.EqualValues(b, 2, b.run(run).Epoch)
+}
+
+// duePaused pauses a run from outside: its owner is told, and nobody else takes it, also when the owner dies or gives it back.
+func duePaused(b *bench) {
+	p := b.peer()
+	pause := plain(&journal.RunParked{Error: &journal.Error{Code: "paused"}, Asked: true})
+	dead, back := p.start(journal.Engine), p.start(journal.Engine)
+	for _, run := range []journal.ID{dead, back} {
+		b.outsider(run, pause)
+		b.check(run)
+	}
+	require.Len(b, p.due(b.now, 10), 2, "the owner is told")
+	require.Empty(b, b.due(b.now, 10))
+	cmd := &journal.Command{Run: back, Lease: journal.LeaseRelease, Guards: journal.Guards{Owner: journal.Ownership{Incarnation: p.self, Epoch: 1}}}
+	p.must(cmd)
+	require.NoError(b, b.store.Fence(b.ctx(), p.self))
+	for _, run := range []journal.ID{dead, back} {
+		got := b.run(run)
+		require.True(b, got.Owner.IsZero())
+		require.NotZero(b, got.ParkedAt)
+		require.Zero(b, got.WakeAt)
+	}
+	require.Empty(b, b.due(b.now+1_000_000, 10))
+	b.outsider(dead, plain(&journal.RunResumed{}))
+	require.Len(b, b.due(b.now+1_000_000, 10), 1)
 }
 
 // seen returns what is seen of a process, nil if nothing.

@@ -1,0 +1,228 @@
+package cairn_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/cairntest"
+)
+
+// within returns a context for what should not take long.
+func within(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// eventually waits until a condition about a run holds.
+func eventually(t *testing.T, e *cairn.Engine, run string, holds func(*cairn.RunInfo) bool) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		info, err := e.Describe(t.Context(), run)
+		return err == nil && holds(info)
+	}, 20*time.Second, 5*time.Millisecond)
+}
+
+// gate is a workflow of two steps, the first of which is under way until it is let go.
+type gate struct {
+	wf      *cairn.Workflow[string, string]
+	begun   chan struct{}
+	letGo   chan struct{}
+	firsts  atomic.Int32
+	seconds atomic.Int32
+}
+
+func newGate() *gate {
+	g := &gate{begun: make(chan struct{}, 10), letGo: make(chan struct{})}
+	first := cairn.NewStep("first", func(_ context.Context, s string) (string, error) {
+		g.firsts.Add(1)
+		g.begun <- struct{}{}
+		<-g.letGo
+		return s + "1", nil
+	})
+	second := cairn.NewStep("second", func(_ context.Context, s string) (string, error) {
+		g.seconds.Add(1)
+		return s + "2", nil
+	})
+	g.wf = cairn.NewWorkflow("gate", func(ctx cairn.Context, in string) (string, error) {
+		a, err := first.Do(ctx, in)
+		if err != nil {
+			return "", err
+		}
+		return second.Do(ctx, a)
+	})
+	return g
+}
+
+// What is under way when a run is paused ends and is recorded; nothing new begins, here or elsewhere, until it is resumed.
+func TestPauseWhileAStepIsUnderWay(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		g := newGate()
+		e := start(g.wf)
+		other := start() // a process that does not execute the run pauses it
+		run, err := g.wf.Start(t.Context(), e, "x")
+		require.NoError(t, err)
+		<-g.begun
+		require.NoError(t, other.Pause(t.Context(), run.ID(), "look at it", "ann"))
+		require.NoError(t, other.Pause(t.Context(), run.ID(), "again", "bob"), "it is paused already")
+		info, err := e.Describe(t.Context(), run.ID())
+		require.NoError(t, err)
+		require.Equal(t, cairn.StatusRunning, info.Status)
+		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, "paused", string(info.Error.Code))
+		require.Equal(t, "look at it", info.Error.Message)
+		close(g.letGo)
+		require.Eventually(t, func() bool { return len(stepsDone(t, e, run.ID())) == 1 }, 20*time.Second, 5*time.Millisecond)
+
+		short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err = run.Result(short)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "who waits for the result goes on waiting")
+		require.Zero(t, g.seconds.Load())
+
+		require.NoError(t, other.Resume(t.Context(), run.ID(), "ann"))
+		out, err := run.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "x12", out)
+		require.EqualValues(t, 1, g.firsts.Load(), "the step that was under way was not done again")
+		require.EqualValues(t, 1, g.seconds.Load())
+	})
+}
+
+// stepsDone returns the keys of the steps of a run that are completed.
+func stepsDone(t *testing.T, e *cairn.Engine, run string) []string {
+	t.Helper()
+	var keys []string
+	for h, err := range e.History(t.Context(), run) {
+		require.NoError(t, err)
+		if h.Type == "step_completed" {
+			keys = append(keys, h.Key)
+		}
+	}
+	return keys
+}
+
+// A run that is paused while it sleeps does not go on when its time has come, but when it is resumed.
+func TestPauseWhileASleepEnds(t *testing.T) {
+	t.Parallel()
+	nap := cairn.NewWorkflow("nap", func(ctx cairn.Context, d time.Duration) (string, error) { return "rested", cairn.Sleep(ctx, d) })
+	cairntest.Run(t, func(e *cairntest.Env) {
+		run, err := nap.Start(e.Context(), e.Engine(), time.Hour)
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+		require.NoError(t, run.Pause(e.Context(), "later"))
+		time.Sleep(24 * time.Hour)
+		info, err := run.Describe(e.Context())
+		require.NoError(t, err)
+		require.Equal(t, "parked", info.Phase)
+		require.Len(t, info.Waits, 1)
+		require.Equal(t, "sleep", info.Waits[0].Kind)
+		resumed := time.Now()
+		require.NoError(t, run.Resume(e.Context()))
+		out, err := run.Result(e.Context())
+		require.NoError(t, err)
+		require.Equal(t, "rested", out)
+		require.Less(t, time.Since(resumed), time.Minute, "its time was over")
+	}, nap)
+}
+
+// What comes through a hook while a run is paused is kept.
+func TestSendWhilePaused(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		mail := cairn.NewHook[string]("mail")
+		wf := cairn.NewWorkflow("reader", func(ctx cairn.Context, _ struct{}) (string, error) { return mail.Wait(ctx, time.Hour) })
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		token := ""
+		eventually(t, e, run.ID(), func(info *cairn.RunInfo) bool {
+			for _, w := range info.Waits {
+				token += w.Token
+			}
+			return token != ""
+		})
+		require.NoError(t, run.Pause(t.Context(), "later"))
+		require.NoError(t, cairn.Send(t.Context(), e, token, "", "hello"))
+		info, err := run.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "parked", info.Phase)
+		require.NoError(t, run.Resume(t.Context()))
+		out, err := run.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "hello", out)
+		require.ErrorContains(t, run.Pause(t.Context(), "too late"), "run_ended")
+		require.ErrorContains(t, run.Resume(t.Context()), "run_ended")
+	})
+}
+
+// Who cancels a run that is paused does not want to resume it first: its clean-up runs.
+func TestCancelWhilePaused(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		var cleaned atomic.Int32
+		wf := cairn.NewWorkflow("sleeper", func(ctx cairn.Context, _ struct{}) (string, error) {
+			if err := cairn.Sleep(ctx, time.Hour); err != nil {
+				after, done := cairn.Cleanup(ctx, time.Minute)
+				defer done()
+				_, _ = cairn.Do(after, "clean", func(context.Context) (int, error) { cleaned.Add(1); return 0, nil })
+				return "", err
+			}
+			return "", nil
+		})
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		eventually(t, e, run.ID(), func(info *cairn.RunInfo) bool { return len(info.Waits) == 1 })
+		require.NoError(t, run.Pause(t.Context(), ""))
+		require.NoError(t, run.Cancel(t.Context(), "enough"))
+		_, err = run.Result(within(t))
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+		require.EqualValues(t, 1, cleaned.Load())
+	})
+}
+
+// A run that is to begin later begins then, whatever happens to it before.
+func TestStartLater(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("later", func(ctx cairn.Context, _ struct{}) (time.Time, error) { return cairn.Now(ctx), nil })
+		e := start(wf)
+		begin := time.Now().Add(3 * time.Second)
+		run, err := wf.Start(t.Context(), e, struct{}{}, cairn.StartAt(begin))
+		require.NoError(t, err)
+		paused, err := wf.Start(t.Context(), e, struct{}{}, cairn.StartAt(begin))
+		require.NoError(t, err)
+		never, err := wf.Start(t.Context(), e, struct{}{}, cairn.StartAfter(time.Hour))
+		require.NoError(t, err)
+		info, err := run.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, cairn.StatusPending, info.Status)
+		require.Len(t, info.Waits, 1)
+		require.Equal(t, "start", info.Waits[0].Kind)
+		require.WithinDuration(t, begin, info.Waits[0].Until, time.Millisecond)
+		require.NoError(t, paused.Pause(t.Context(), ""))
+		require.NoError(t, paused.Resume(t.Context()))
+		require.NoError(t, never.Cancel(t.Context(), "not needed"))
+		_, err = never.Result(within(t))
+		require.ErrorIs(t, err, cairn.ErrCancelled)
+		for _, r := range []*cairn.Run[time.Time]{run, paused} {
+			_, err := r.Result(within(t))
+			require.NoError(t, err)
+			info, err := r.Describe(t.Context())
+			require.NoError(t, err)
+			require.False(t, info.StartedAt.Before(begin.Truncate(time.Millisecond)), "it began %s before its time", begin.Sub(info.StartedAt))
+		}
+		past, err := wf.Start(t.Context(), e, struct{}{}, cairn.StartAt(time.Now().Add(-time.Hour)))
+		require.NoError(t, err)
+		_, err = past.Result(within(t))
+		require.NoError(t, err)
+	})
+}
