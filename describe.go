@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"maps"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
@@ -36,6 +37,7 @@ type RunInfo struct {
 	EndedAt    time.Time // zero: it has not ended
 	ParentID   string
 	RootID     string
+	ForkOfID   string // the run whose results it kept, "": it is no fork
 	StartKey   string
 	Attributes map[string]string
 	Error      *Error // why it failed, or is parked
@@ -91,7 +93,7 @@ func newRunInfo(run *journal.Run) *RunInfo {
 	return &RunInfo{
 		ID: formatRun(run.ID), Workflow: run.Workflow, Status: Status(run.Status.String()), Phase: run.Phase(), CreatedAt: run.CreatedAt.Std(),
 		StartedAt: timeOrZero(run.StartedAt), EndedAt: timeOrZero(run.CompletedAt), ParentID: formatRun(run.Parent), RootID: formatRun(run.Root),
-		StartKey: run.StartKey, Attributes: run.Attributes, Error: engine.FailureOf(run), id: run.ID,
+		ForkOfID: formatRun(run.ForkedFrom), StartKey: run.StartKey, Attributes: engine.UserAttributes(run.Attributes), Error: engine.FailureOf(run), id: run.ID,
 	}
 }
 
@@ -188,6 +190,7 @@ type Filter struct {
 	Workflow    string
 	Status      []Status
 	ParentID    string
+	ForkOfID    string
 	Attributes  map[string]string
 	From, To    time.Time // of the creation; To is exclusive
 	Limit       int       // of one page; 0: 100, at most 1000
@@ -204,7 +207,7 @@ type Page struct {
 
 // List lists runs in the order of their creation.
 func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
-	filter := store.RunFilter{Workflow: f.Workflow, Attributes: f.Attributes}
+	filter := store.RunFilter{Workflow: f.Workflow, Attributes: maps.Clone(f.Attributes)}
 	for _, s := range f.Status {
 		status, err := journal.ParseStatus(string(s))
 		if err != nil {
@@ -217,6 +220,13 @@ func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 		if filter.Parent, err = parseRun(f.ParentID); err != nil {
 			return nil, err
 		}
+	}
+	if f.ForkOfID != "" {
+		source, err := parseRun(f.ForkOfID)
+		if err != nil {
+			return nil, err
+		}
+		engine.ForksOf(&filter, source)
 	}
 	if !f.From.IsZero() {
 		filter.CreatedFrom = journal.TimeOf(f.From)

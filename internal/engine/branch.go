@@ -122,7 +122,7 @@ func (b *Branch) Derive(name string) (journal.ID, error) {
 	if err != nil {
 		return journal.ID{}, err
 	}
-	return journal.DeriveID(b.x.key.Run, "derived", key).At(b.now), nil
+	return journal.DeriveID(b.x.seed, "derived", key).At(b.now), nil
 }
 
 // recall returns what the journal says about a key, nil if nothing. Another kind of thing under the key means that the code has

@@ -31,6 +31,8 @@ type exec struct {
 	key   store.RunKey
 	wf    *Workflow
 	input journal.Payload
+	seed  journal.ID   // what derived ids and randomness follow from
+	began journal.Time // what the code takes for its beginning
 
 	ctx    context.Context // ends when the run is cancelled, or the execution is over
 	bare   context.Context // ends when the execution is over: clean-up after a cancel happens here
@@ -73,16 +75,24 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 	x := &exec{
 		eng: e, me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
 		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
-		gone: make(chan struct{}),
+		gone: make(chan struct{}), seed: key.Run, began: run.CreatedAt,
 	}
 	x.bare, x.over = context.WithCancelCause(e.hard) // a stop of the engine ends it only together with the execution
 	x.ctx, x.cancel = context.WithCancelCause(x.bare)
 	return x
 }
 
+// bornAs takes over what the run was created with. A fork repeats the ids, the randomness and the time of the run that it was made of.
+func (x *exec) bornAs(d *journal.RunCreated) {
+	x.input = d.Input
+	if !d.Seed.IsZero() {
+		x.seed, x.began = d.Seed, d.SeedAt
+	}
+}
+
 // start begins to execute the run's code. The run is owned, and its journal known.
 func (x *exec) start() {
-	root := newLine(x, nil, "", x.run.CreatedAt)
+	root := newLine(x, nil, "", x.began)
 	root.ctx = x.ctx
 	x.mu.Lock()
 	x.noticeCancel()

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -169,7 +171,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		m.get(e.Key, kindHook).disposed = true
 	case *journal.HookReceived:
 		if h := m.hooks[e.Entity]; h != nil {
-			h.received = append(h.received, delivery{e.Seq, e.At, d.Payload})
+			h.received = append(h.received, delivery{e.Seq, cmp.Or(d.At, e.At), d.Payload})
 		}
 	}
 }

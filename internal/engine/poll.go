@@ -201,7 +201,8 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 		return nil
 	}
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
-	x.died, x.suspect, x.input = suspect, suspect, created.Input
+	x.died, x.suspect = suspect, suspect
+	x.bornAs(created)
 	if !x.learn(res.Run, res.Read) {
 		return nil // a newer program's: it stays ours until we are gone, and does nothing
 	}

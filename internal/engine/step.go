@@ -92,7 +92,7 @@ func errorOrNil(e *journal.Error) error {
 // compareInput notices that a finished step is asked for with another input. Where the name is used once, its record is good, and that is said. Where
 // it repeats and the calls have no keys of their own, the code may have changed their order: then the record could be that of another call.
 func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
-	if len(m.digest) == 0 || len(s.Digest) == 0 || bytes.Equal(m.digest, s.Digest) {
+	if m.copied || len(m.digest) == 0 || len(s.Digest) == 0 || bytes.Equal(m.digest, s.Digest) {
 		return
 	}
 	b.x.mu.Lock()

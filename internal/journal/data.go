@@ -27,6 +27,8 @@ type RunCreated struct {
 	ForkedFrom  ID                `cbor:"11,keyasint,omitzero"`
 	ForkedAt    int64             `cbor:"12,keyasint,omitempty"` // the source's last sequence when it was forked
 	StartAt     Time              `cbor:"13,keyasint,omitempty"` // delayed start
+	Seed        ID                `cbor:"14,keyasint,omitzero"`  // the run whose derived ids and randomness this one repeats: what a fork keeps goes with them
+	SeedAt      Time              `cbor:"15,keyasint,omitempty"` // and when that one was created
 	Input       Payload           `cbor:"-"`
 
 	// AllowReserved lets Attributes use the reserved prefix. It is not stored.
@@ -127,6 +129,7 @@ type HookReceived struct {
 	Token   string  `cbor:"1,keyasint,omitempty"`
 	Sender  string  `cbor:"2,keyasint,omitempty"` // the sender's key: the same key is received once
 	Digest  []byte  `cbor:"3,keyasint,omitempty"` // of the payload; empty: computed from its bytes
+	At      Time    `cbor:"4,keyasint,omitempty"` // when it came to the run from which a fork has it
 	Payload Payload `cbor:"-"`
 }
 

@@ -51,10 +51,10 @@ func (r *reduction) engineStepOutcome(e *Event, _ *Outcome) (verdict, error) {
 		return 0, err
 	}
 	run := r.s.Run
-	if forking := run.Status == StatusPending && r.result.created && !run.ForkedFrom.IsZero(); copied && !forking {
+	if forking := r.result.created && !run.ForkedFrom.IsZero(); copied && !forking {
 		return 0, Errorf(CodeIllegalTransition, "%s: results are copied into a fork with its birth, and only then", e.Type)
 	}
-	if !copied && run.Status == StatusPending {
+	if run.Status == StatusPending && !copied {
 		return 0, Errorf(CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, run.Status)
 	}
 	step, err := r.openStep(e)

@@ -1,0 +1,216 @@
+package cairn_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn"
+)
+
+// mixed is a workflow that uses everything that a fork may have to keep.
+type mixed struct {
+	wf     *cairn.Workflow[string, string]
+	child  *cairn.Workflow[string, string]
+	counts sync.Map
+	fail   atomic.Bool
+}
+
+var mixedMail = cairn.NewHook[string]("mail")
+
+func newMixed() *mixed {
+	m := &mixed{}
+	step := text(&m.counts)
+	m.child = cairn.NewWorkflow("child", step.Do)
+	m.wf = cairn.NewWorkflow("mixed", func(ctx cairn.Context, in string) (string, error) {
+		id, err := cairn.NewID(ctx)
+		if err != nil {
+			return "", err
+		}
+		a, err := step.Key("a").Do(ctx, "a "+in)
+		if err != nil {
+			return "", err
+		}
+		if err := cairn.Sleep(ctx, time.Millisecond); err != nil {
+			return "", err
+		}
+		b, err := m.child.Run(ctx, "kid")
+		if err != nil {
+			return "", err
+		}
+		c, err := mixedMail.Wait(ctx, time.Hour)
+		if err != nil {
+			return "", err
+		}
+		late, err := cairn.NewID(ctx)
+		if err != nil {
+			return "", err
+		}
+		id += late
+		d, err := cairn.Map(ctx, "each", []string{"1", "2", "3"}, 2, func(ctx cairn.Context, s string) (string, error) { return step.Do(ctx, "item "+s) })
+		if err != nil {
+			return "", err
+		}
+		limited, done, err := cairn.WithTimeout(ctx, time.Hour)
+		if err != nil {
+			return "", err
+		}
+		defer done()
+		e, err := cairn.Do(limited, "last", func(context.Context) (string, error) {
+			if m.fail.Load() {
+				return "", errors.New("no luck")
+			}
+			return "last " + in, nil
+		})
+		return fmt.Sprint(id, "|", a, "|", b, "|", c, "|", d, "|", e), err
+	})
+	return m
+}
+
+// finish starts a run and brings it to its end.
+func (m *mixed) finish(t *testing.T, e *cairn.Engine, in string) (*cairn.Run[string], string, error) {
+	t.Helper()
+	run, err := m.wf.Start(t.Context(), e, in)
+	require.NoError(t, err)
+	m.mail(t, e, run.ID(), "hello")
+	out, err := run.Result(within(t))
+	return run, out, err
+}
+
+// mail sends to a run when it waits for that.
+func (m *mixed) mail(t *testing.T, e *cairn.Engine, run, text string) {
+	t.Helper()
+	token := ""
+	eventually(t, e, run, func(info *cairn.RunInfo) bool {
+		for _, w := range info.Waits {
+			if w.Kind == "hook" {
+				token = w.Token
+			}
+		}
+		return token != ""
+	})
+	require.NoError(t, cairn.Send(t.Context(), e, token, "", text))
+}
+
+// A fork does the step from which on it begins, and what came later, and nothing else.
+func TestForkFrom(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		m := newMixed()
+		m.fail.Store(true)
+		e := start(m.wf, m.child)
+		source, _, err := m.finish(t, e, "x")
+		require.ErrorContains(t, err, "no luck")
+		requireOnce(t, &m.counts)
+
+		m.fail.Store(false)
+		fork, err := m.wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "last", Reason: "mended", Actor: "ann"})
+		require.NoError(t, err)
+		out, err := fork.Result(within(t))
+		require.NoError(t, err)
+		require.Contains(t, out, "|a x|kid|hello|[item 1 item 2 item 3]|last x")
+		requireOnce(t, &m.counts)
+
+		again, err := m.wf.Fork(t.Context(), e, fork.ID(), cairn.Fork{From: "last"})
+		require.NoError(t, err)
+		same, err := again.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, out, same, "ids are those of the first run, also in the fork of a fork")
+
+		info, err := fork.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, source.ID(), info.ForkOfID)
+		require.Empty(t, info.Attributes)
+		page, err := e.List(t.Context(), cairn.Filter{ForkOfID: source.ID()})
+		require.NoError(t, err)
+		require.Len(t, page.Runs, 1)
+		require.Equal(t, fork.ID(), page.Runs[0].ID)
+		was, err := source.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, cairn.StatusFailed, was.Status, "the source stays as it was")
+	})
+}
+
+// A fork from the middle waits again for what it dropped, under a token of its own, and takes a new input.
+func TestForkFromTheMiddleWithAnotherInput(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		m := newMixed()
+		e := start(m.wf, m.child)
+		source, _, err := m.finish(t, e, "x")
+		require.NoError(t, err)
+		fork, err := m.wf.ForkWith(t.Context(), e, source.ID(), cairn.Fork{From: "mail", StartKey: "again"}, "y")
+		require.NoError(t, err)
+		m.mail(t, e, fork.ID(), "bye")
+		out, err := fork.Result(within(t))
+		require.NoError(t, err)
+		require.Contains(t, out, "|a x|kid|bye|[item 1 item 2 item 3]|last y")
+		for what, want := range map[string]int32{"a x": 1, "kid": 1, "item 1": 2, "item 3": 2} {
+			n, _ := m.counts.Load(what)
+			require.Equal(t, want, n.(*atomic.Int32).Load(), what)
+		}
+		same, err := m.wf.ForkWith(t.Context(), e, source.ID(), cairn.Fork{From: "mail", StartKey: "again"}, "y")
+		require.NoError(t, err)
+		require.Equal(t, fork.ID(), same.ID())
+		_, err = m.wf.ForkWith(t.Context(), e, source.ID(), cairn.Fork{From: "mail", StartKey: "again"}, "z")
+		require.ErrorContains(t, err, "start_key_conflict")
+	})
+}
+
+// A fork can do single things again and keep what came after them; a run that goes on is not disturbed by that, nor by an engine that does not have its workflow.
+func TestForkWithoutSomeKeysOfALiveRun(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		m := newMixed()
+		e, tool := start(m.wf, m.child), start()
+		source, err := m.wf.Start(t.Context(), e, "x")
+		require.NoError(t, err)
+		eventually(t, e, source.ID(), func(info *cairn.RunInfo) bool { return len(info.Waits) == 2 })
+		id, err := tool.Fork(t.Context(), source.ID(), cairn.Fork{Drop: []string{"text@a"}})
+		require.NoError(t, err)
+		m.mail(t, e, id, "to the fork")
+		m.mail(t, e, source.ID(), "to the source")
+		fork, err := m.wf.Get(t.Context(), e, id)
+		require.NoError(t, err)
+		for run, want := range map[*cairn.Run[string]]string{fork: "|a x|kid|to the fork|", source: "|a x|kid|to the source|"} {
+			out, err := run.Result(within(t))
+			require.NoError(t, err)
+			require.Contains(t, out, want)
+		}
+		n, _ := m.counts.Load("a x")
+		require.EqualValues(t, 2, n.(*atomic.Int32).Load())
+		n, _ = m.counts.Load("kid")
+		require.EqualValues(t, 1, n.(*atomic.Int32).Load())
+	})
+}
+
+func TestForkMisuse(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		m := newMixed()
+		e := start(m.wf, m.child)
+		source, _, err := m.finish(t, e, "x")
+		require.NoError(t, err)
+		for want, f := range map[string]cairn.Fork{
+			"say what the fork does again":    {},
+			"either the key":                  {From: "last", Drop: []string{"last"}},
+			`has the key "nowhere"`:           {From: "nowhere"},
+			`has the key "lost": its history`: {Drop: []string{"last", "lost"}},
+		} {
+			_, err := m.wf.Fork(t.Context(), e, source.ID(), f)
+			require.ErrorContains(t, err, want)
+		}
+		_, err = m.child.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "last"})
+		require.ErrorContains(t, err, "is a run of")
+		_, err = m.wf.Fork(t.Context(), e, "wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV", cairn.Fork{From: "last"})
+		require.ErrorContains(t, err, "run_not_found")
+		_, err = m.wf.Fork(t.Context(), e, "nonsense", cairn.Fork{From: "last"})
+		require.Error(t, err)
+	})
+}
