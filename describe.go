@@ -191,10 +191,11 @@ type Filter struct {
 	Status      []Status
 	ParentID    string
 	ForkOfID    string
-	Attributes  map[string]string
-	From, To    time.Time // of the creation; To is exclusive
-	Limit       int       // of one page; 0: 100, at most 1000
-	Cursor      string    // of the page before
+	Attributes  map[string]string // texts that the run has
+	Where       []Condition       // on attributes of any type; all must hold
+	From, To    time.Time         // of the creation; To is exclusive
+	Limit       int               // of one page; 0: 100, at most 1000
+	Cursor      string            // of the page before
 	NewestFirst bool
 }
 
@@ -205,7 +206,7 @@ type Page struct {
 	More   bool   // whether there are more
 }
 
-// List lists runs in the order of their creation.
+// List lists runs in the order of their creation. With a range of an attribute as condition, and no exact value, they come in the order of that attribute.
 func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 	filter := store.RunFilter{Workflow: f.Workflow, Attributes: maps.Clone(f.Attributes)}
 	for _, s := range f.Status {
@@ -220,6 +221,9 @@ func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 		if filter.Parent, err = parseRun(f.ParentID); err != nil {
 			return nil, err
 		}
+	}
+	if err := addConditions(&filter, f.Where); err != nil {
+		return nil, err
 	}
 	if f.ForkOfID != "" {
 		source, err := parseRun(f.ForkOfID)

@@ -53,10 +53,15 @@ type StartOption func(*engine.StartRequest)
 // StartKey identifies a start: the same key with the same input gives the run that was started before, with another input an error.
 func StartKey(key string) StartOption { return func(r *engine.StartRequest) { r.StartKey = key } }
 
-// Attributes gives the run values that it can be found by.
+// Attributes gives the run texts that it can be found by. [WithAttributes] is for attributes of other types.
 func Attributes(a map[string]string) StartOption {
 	a = maps.Clone(a)
-	return func(r *engine.StartRequest) { r.Attributes = a }
+	return func(r *engine.StartRequest) {
+		if r.Attributes == nil {
+			r.Attributes = map[string]string{}
+		}
+		maps.Copy(r.Attributes, a)
+	}
 }
 
 // Elsewhere starts a run of a workflow that this process does not have: another one that works on the same database executes it.
@@ -84,6 +89,9 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ..
 	}
 	for _, o := range opts {
 		o(&req)
+	}
+	if req.Err != nil {
+		return nil, req.Err
 	}
 	id, err := e.inner.Start(ctx, req)
 	if err != nil {

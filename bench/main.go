@@ -2,7 +2,7 @@
 //
 //	go run ./bench [-json] [-store sqlite|postgres|all] [-seconds N] WORKLOAD…
 //
-// The store alone: append, growth, read, list. The engine: w1, w10, w1-closed and w10-closed (how much), latency, hook and fan (how soon),
+// The store alone: append, growth, read, list, search. The engine: w1, w10, w1-closed and w10-closed (how much), latency, hook and fan (how soon),
 // waiting (runs that sleep), cold (a new process), fork and steps (a long run). Without a WORKLOAD all are run.
 //
 // Machines are noisy, so the figure to look at is the ratio: both sides run in turns within one process. docs/benchmarks.md
@@ -53,6 +53,7 @@ func workloads() []workload {
 		{"growth", "append while the database grows to a million events", growthWorkload},
 		{"read", "point reads of runs, beside point reads of plain rows", readWorkload},
 		{"list", "pages of a million runs: the first beside the thousandth", listWorkload},
+		{"search", "a page of a million runs by their attributes, beside one without a filter", searchWorkload},
 		{"w1", "a backlog of one-step runs, 64 submitters, until all have ended", backlog("w1", 1)},
 		{"w10", "the same with ten steps, one after the other", backlog("w10", 10)},
 		{"w1-closed", "start a one-step run and wait for it, 1 and 64 callers", closedLoop("w1-closed", 1, 1, 64)},
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string, w io.Writer) error {
 	events := flags.Int("events", 1_000_000, "events to grow to, for growth")
 	slice := flags.Duration("slice", time.Second, "how long one side runs before the other has its turn")
 	profile := flags.String("cpuprofile", "", "write a CPU profile to this file")
-	runs := flags.Int("runs", 1_000_000, "runs to list, for list; the most that read, w1 and w10 make")
+	runs := flags.Int("runs", 1_000_000, "runs to list, for list and search; the most that read, w1 and w10 make")
 	waiting := flags.Int("runs-waiting", 100_000, "runs that sleep, for waiting; a fifth as many are woken")
 	steps := flags.Int("steps", 10_000, "steps of the long run, for steps")
 	server := flags.String("postgres", "", "URL of a PostgreSQL server where databases may be created, or CAIRN_BENCH_POSTGRES_URL; without one, each workload starts its own")

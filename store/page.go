@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"unicode/utf8"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -56,6 +57,7 @@ const (
 	CursorHooks    CursorKind = 'h' // by run number and position
 	CursorWaits    CursorKind = 'w'
 	CursorMessages CursorKind = 'm'
+	CursorValues   CursorKind = 'v' // by the value of an attribute, and id
 )
 
 // IDCursor makes a cursor out of an id.
@@ -98,10 +100,33 @@ func ParseNumberCursor(kind CursorKind, cursor string) (a, b int64, err error) {
 	return int64(binary.BigEndian.Uint64(buf)), int64(binary.BigEndian.Uint64(buf[8:])), nil
 }
 
+// textCursor makes a cursor out of a text and an id.
+func textCursor(kind CursorKind, text string, id journal.ID) string {
+	buf := append([]byte{byte(kind)}, id[:]...)
+	return base64.RawURLEncoding.EncodeToString(append(buf, text...))
+}
+
+// parseTextCursor reads a cursor made by textCursor; "" gives nothing.
+func parseTextCursor(kind CursorKind, cursor string) (text string, id journal.ID, err error) {
+	if cursor == "" {
+		return "", id, nil
+	}
+	buf, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(buf) < 17 || buf[0] != byte(kind) || !utf8.Valid(buf[17:]) {
+		return "", id, badCursor()
+	}
+	copy(id[:], buf[1:])
+	return string(buf[17:]), id, nil
+}
+
+func badCursor() error {
+	return journal.Errorf(journal.CodeMalformed, "bad cursor: use the one that came with the page before, in the same list")
+}
+
 func parseCursor(kind CursorKind, cursor string) ([]byte, error) {
 	buf, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
 	if err != nil || len(buf) != 17 || buf[0] != byte(kind) {
-		return nil, journal.Errorf(journal.CodeMalformed, "bad cursor: use the one that came with the page before, in the same list")
+		return nil, badCursor()
 	}
 	return buf[1:], nil
 }

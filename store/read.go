@@ -1,7 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -75,8 +78,56 @@ type RunFilter struct {
 	Parent   journal.ID
 	// Attributes that the run must have, with these values.
 	Attributes map[string]string
+	// Ranges of values that attributes of the run must lie in. Without Attributes, the runs come in the order of the first one's values.
+	Ranges []AttributeRange
 	// CreatedFrom and CreatedBefore restrict the time of creation to [from, before).
 	CreatedFrom, CreatedBefore journal.Time
+}
+
+// AttributeRange is a part of the values that an attribute can have, in the order of their bytes.
+type AttributeRange struct {
+	Key         string
+	From, Below string // [From, Below); "" does not restrict
+}
+
+// ByValue returns the attribute by whose values the runs of a filter are sorted, "" if they come in the order of their ids.
+func (f *RunFilter) ByValue() string {
+	if len(f.Attributes) > 0 || len(f.Ranges) == 0 {
+		return ""
+	}
+	return f.Ranges[0].Key
+}
+
+// RunCursor returns the cursor behind a run in a list with this filter.
+func (f *RunFilter) RunCursor(r *journal.Run) string {
+	if key := f.ByValue(); key != "" {
+		return textCursor(CursorValues, r.Attributes[key], r.ID)
+	}
+	return IDCursor(CursorRuns, r.ID)
+}
+
+// ParseRunCursor reads a cursor of a list with this filter: the run, and its value if the list is sorted by one.
+func (f *RunFilter) ParseRunCursor(cursor string) (value string, id journal.ID, err error) {
+	if f.ByValue() != "" {
+		return parseTextCursor(CursorValues, cursor)
+	}
+	id, err = ParseIDCursor(CursorRuns, cursor)
+	return "", id, err
+}
+
+// SortRuns puts runs that are sorted by their ids into the order of the filter.
+func (f *RunFilter) SortRuns(runs []*journal.Run, desc bool) {
+	key := f.ByValue()
+	if key == "" {
+		return
+	}
+	slices.SortFunc(runs, func(x, y *journal.Run) int {
+		c := cmp.Or(strings.Compare(x.Attributes[key], y.Attributes[key]), x.ID.Compare(y.ID))
+		if desc {
+			return -c
+		}
+		return c
+	})
 }
 
 // DueFilter chooses runs that are due.

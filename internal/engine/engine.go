@@ -196,6 +196,7 @@ type StartRequest struct {
 	Parent     *journal.Run
 	Elsewhere  bool         // another process has the workflow
 	At         journal.Time // when it is to begin; 0: now
+	Err        error        // what is wrong with the request
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.

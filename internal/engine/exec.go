@@ -62,6 +62,7 @@ type exec struct {
 	attached map[journal.ID]string     // that end with the run, and their keys
 	ended    int64                     // branches that have ended so far
 	poked    bool                      // something happened while the run was being given back
+	sets     []journal.AttrChange      // changes of attributes in this execution
 	begun    map[string]string         // names of the steps whose starts are recorded and that are under way, by key
 	progress map[string]Progress       // of the steps that do something now
 	pushed   int64                     // how often somebody asked for polls to look now

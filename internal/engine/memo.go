@@ -14,6 +14,8 @@ const (
 	kindWait  kind = "wait"
 	kindHook  kind = "hook"
 	kindChild kind = "child"
+
+	kindAttributes kind = "change of attributes"
 )
 
 // memo is what the journal says about one key.
@@ -165,6 +167,10 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.HookConflict:
 		h := m.get(e.Key, kindHook)
 		h.conflict, h.token = true, d.Token
+	case *journal.AttrSet:
+		if e.Key != "" {
+			m.get(e.Key, kindAttributes).completed = e.Seq
+		}
 	case *journal.HookReplied:
 		m.replied[d.To] = true
 	case *journal.HookDisposed:

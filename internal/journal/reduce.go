@@ -415,7 +415,7 @@ func (r *reduction) wake() {
 		r.tellOwner()
 		return
 	}
-	matters := func(e Event) bool { return e.Type != EventAnnotated }
+	matters := func(e Event) bool { return e.Type != EventAnnotated && e.Type != EventAttrSet }
 	if r.result.created || !slices.ContainsFunc(r.result.Appended, matters) {
 		return // a new run has its time to wake from its creation
 	}

@@ -168,12 +168,8 @@ func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {
 		return 0, err
 	}
 	d.AllowReserved = false
-	size := 0
-	for _, c := range d.Changes {
-		size += len(c.Key) + len(c.Value)
-	}
-	if size > maxAttributeChanges {
-		return 0, Errorf(CodeLimitExceeded, "the attribute changes have %d bytes; at most %d are allowed", size, maxAttributeChanges)
+	if err := checkAttributesSize(d.Changes); err != nil {
+		return 0, err
 	}
 	if d.Step.IsZero() && !e.Entity.IsZero() {
 		if _, done := r.s.AttrSets[e.Entity]; done {
@@ -181,6 +177,25 @@ func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {
 		}
 	}
 	return appends, nil
+}
+
+// CheckAttributes refuses changes of the attributes that a run has which would be refused in a command.
+func CheckAttributes(have map[string]string, changes []AttrChange) error {
+	if err := checkAttributes(have, changes, false); err != nil {
+		return err
+	}
+	return checkAttributesSize(changes)
+}
+
+func checkAttributesSize(changes []AttrChange) error {
+	size := 0
+	for _, c := range changes {
+		size += len(c.Key) + len(c.Value)
+	}
+	if size > maxAttributeChanges {
+		return Errorf(CodeLimitExceeded, "the attribute changes have %d bytes; at most %d are allowed", size, maxAttributeChanges)
+	}
+	return nil
 }
 
 func checkAttributes(have map[string]string, changes []AttrChange, allowReserved bool) error {

@@ -122,7 +122,7 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if err != nil {
 		return none, err
 	}
-	after, err := store.ParseIDCursor(store.CursorRuns, p.Cursor)
+	value, after, err := f.ParseRunCursor(p.Cursor)
 	if err != nil {
 		return none, err
 	}
@@ -130,7 +130,7 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if err != nil || !ok {
 		return none, err
 	}
-	q := runQuery{ns: ns, page: p, after: after}
+	q := runQuery{ns: ns, page: p, after: after, value: value}
 	if f.Workflow != "" {
 		q.workflow, ok, err = s.workflowNo(ctx, ns, f.Workflow)
 		if err != nil || !ok {
@@ -146,7 +146,8 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if err != nil {
 		return none, err
 	}
-	return store.Cut(runs, limit, func(r *journal.Run) string { return store.IDCursor(store.CursorRuns, r.ID) }), nil
+	f.SortRuns(runs, p.Desc)
+	return store.Cut(runs, limit, f.RunCursor), nil
 }
 
 // runQuery is one page of a list of runs.
@@ -154,6 +155,7 @@ type runQuery struct {
 	ns, workflow int32
 	page         store.Page
 	after        journal.ID
+	value        string // of the attribute that the list is sorted by
 	id           string // the column that the runs are sorted by
 	args         arguments
 }
@@ -163,10 +165,13 @@ type runQuery struct {
 func (q *runQuery) pageOf(f *store.RunFilter, limit int) string {
 	_, order := direction(q.page)
 	q.id = `r.id`
-	if len(f.Attributes) > 0 {
+	if len(f.Attributes)+len(f.Ranges) > 0 {
 		q.id = `a.id` // the same, and sorted by the index on attributes
 	}
 	tail := order + ` limit ` + q.args.add(limit)
+	if f.ByValue() != "" {
+		return `(` + q.part(f) + q.anyOf(f.Statuses) + ` order by a.value ` + order + `, a.id ` + tail + `) r`
+	}
 	var parts []string
 	for _, status := range statusParts(f.Statuses) {
 		parts = append(parts, `(`+q.part(f)+status+` order by `+q.id+` `+tail+`)`)
@@ -190,6 +195,18 @@ func statusParts(statuses []journal.Status) []string {
 	return parts
 }
 
+// anyOf restricts the states without parts: the order is not that of their index anyway.
+func (q *runQuery) anyOf(statuses []journal.Status) string {
+	if len(statuses) == 0 {
+		return ""
+	}
+	numbers := make([]int16, len(statuses))
+	for i, st := range statuses {
+		numbers[i] = int16(st)
+	}
+	return ` and r.status = any(` + q.args.add(numbers) + `)`
+}
+
 // part selects runs by everything but their state.
 func (q *runQuery) part(f *store.RunFilter) string {
 	compare, _ := direction(q.page)
@@ -199,7 +216,7 @@ func (q *runQuery) part(f *store.RunFilter) string {
 			b.WriteString(p)
 		}
 	}
-	attributes := slices.Sorted(maps.Keys(f.Attributes))
+	attributes, ranges := slices.Sorted(maps.Keys(f.Attributes)), f.Ranges
 	workflow := func() {
 		if q.workflow != 0 {
 			add(` and r.workflow = `, q.args.add(q.workflow))
@@ -213,16 +230,28 @@ func (q *runQuery) part(f *store.RunFilter) string {
 			add(` and exists (select from attributes x where x.run = r.no and x.key = `, q.args.add(key), ` and x.value = `, q.args.add(f.Attributes[key]), `)`)
 		}
 		workflow()
+	case len(ranges) > 0:
+		add(`select r.* from attributes a join runs r on r.no = a.run where a.ns = `, q.args.add(q.ns), ` and a.key = `, q.args.add(ranges[0].Key),
+			q.within(`a.value`, ranges[0]))
+		ranges = ranges[1:]
+		workflow()
 	case q.workflow != 0 && f.Parent.IsZero(): // a workflow's number stands for its namespace too
 		add(`select r.* from runs r where r.workflow = `, q.args.add(q.workflow))
 	default:
 		add(`select r.* from runs r where r.ns = `, q.args.add(q.ns))
 		workflow()
 	}
+	for _, x := range ranges {
+		add(` and exists (select from attributes x where x.run = r.no and x.key = `, q.args.add(x.Key), q.within(`x.value`, x), `)`)
+	}
 	if !f.Parent.IsZero() {
 		add(` and r.parent = `, q.args.add(raw(f.Parent)))
 	}
-	if q.page.Cursor != "" {
+	switch {
+	case q.page.Cursor == "":
+	case f.ByValue() != "":
+		add(` and (a.value, a.id) `, compare, ` (`, q.args.add(q.value), `, `, q.args.add(raw(q.after)), `)`)
+	default:
 		add(` and `, q.id, ` `, compare, ` `, q.args.add(raw(q.after)))
 	}
 	// The time of creation is exact by column, and rough by id, which is what the indexes are sorted by. An id is at most a day older
@@ -234,6 +263,17 @@ func (q *runQuery) part(f *store.RunFilter) string {
 		add(` and r.created_at < `, q.args.add(int64(f.CreatedBefore)), ` and `, q.id, ` < `, q.args.add(raw(firstID(f.CreatedBefore.Add(10*time.Minute)))))
 	}
 	return b.String()
+}
+
+func (q *runQuery) within(column string, x store.AttributeRange) string {
+	text := ""
+	if x.From != "" {
+		text += ` and ` + column + ` >= ` + q.args.add(x.From)
+	}
+	if x.Below != "" {
+		text += ` and ` + column + ` < ` + q.args.add(x.Below)
+	}
+	return text
 }
 
 // firstID returns the smallest id of a moment.

@@ -39,7 +39,7 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if err != nil {
 		return none, err
 	}
-	after, err := store.ParseIDCursor(store.CursorRuns, p.Cursor)
+	value, after, err := f.ParseRunCursor(p.Cursor)
 	if err != nil {
 		return none, err
 	}
@@ -47,7 +47,7 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if err != nil || !ok {
 		return none, err
 	}
-	q := runQuery{ns: ns, page: p, limit: limit + 1, after: after}
+	q := runQuery{ns: ns, page: p, limit: limit + 1, after: after, value: value}
 	if f.Workflow != "" {
 		q.workflow, ok, err = s.workflowNo(ctx, ns, f.Workflow)
 		if err != nil || !ok {
@@ -66,7 +66,8 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if err != nil {
 		return none, err
 	}
-	return store.Cut(runs, limit, func(r *journal.Run) string { return store.IDCursor(store.CursorRuns, r.ID) }), nil
+	f.SortRuns(runs, p.Desc)
+	return store.Cut(runs, limit, f.RunCursor), nil
 }
 
 // runQuery is one page of a list of runs.
@@ -75,12 +76,13 @@ type runQuery struct {
 	page         store.Page
 	limit        int
 	after        journal.ID
+	value        string // of the attribute that the list is sorted by
 }
 
 // runIDs finds the runs of a page, each filter with the index that keeps their order: nothing is sorted or skipped over.
 func (s *Store) runIDs(ctx context.Context, q *runQuery, f *store.RunFilter) ([]any, error) {
 	parts := []string{""}
-	if q.workflow == 0 && len(f.Attributes) == 0 && f.Parent.IsZero() {
+	if q.workflow == 0 && len(f.Attributes) == 0 && len(f.Ranges) == 0 && f.Parent.IsZero() {
 		parts = statusParts(f.Statuses)
 	}
 	var selects []string
@@ -91,8 +93,11 @@ func (s *Store) runIDs(ctx context.Context, q *runQuery, f *store.RunFilter) ([]
 		args = append(args, values...)
 	}
 	_, order := direction(q.page)
-	query := strings.Join(selects, ` union all `) + ` order by 2 ` + order + ` limit ?`
-	args = append(args, q.limit)
+	query := strings.Join(selects, ` union all `)
+	if len(parts) > 1 {
+		query += ` order by 2 ` + order + ` limit ?`
+		args = append(args, q.limit)
+	}
 	var ids []any
 	err := s.each(ctx, s.db(), 2, func(row []driver.Value) error { ids = append(ids, asInt(row[0])); return nil }, query, args...)
 	return ids, err
@@ -120,15 +125,19 @@ func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 		args = append(args, values...)
 	}
 	attributes := slices.Sorted(maps.Keys(f.Attributes))
-	idColumn := `r.id`
+	ranges, idColumn := f.Ranges, `r.id`
 	switch {
 	case len(attributes) > 0:
 		idColumn = `a.id`
-		add(`select r.no, a.id from cairn_attributes a indexed by cairn_attributes_search join cairn_runs r on r.no = a.run
-			where a.ns = ? and a.key = ? and a.value = ?`, q.ns, attributes[0], f.Attributes[attributes[0]])
+		add(selectByAttribute+` and a.value = ?`, q.ns, attributes[0], f.Attributes[attributes[0]])
 		for _, key := range attributes[1:] {
 			add(` and exists (select 1 from cairn_attributes x where x.run = r.no and x.key = ? and x.value = ?)`, key, f.Attributes[key])
 		}
+	case len(ranges) > 0:
+		idColumn = `a.id`
+		add(selectByAttribute, q.ns, ranges[0].Key)
+		addRange(add, `a.value`, ranges[0])
+		ranges = ranges[1:]
 	case !f.Parent.IsZero():
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_parent where r.ns = ?`, q.ns)
 	case q.workflow != 0:
@@ -137,6 +146,11 @@ func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_status where r.ns = ?`, q.ns)
 	default:
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_id where r.ns = ?`, q.ns)
+	}
+	for _, x := range ranges {
+		add(` and exists (select 1 from cairn_attributes x where x.run = r.no and x.key = ?`, x.Key)
+		addRange(add, `x.value`, x)
+		add(`)`)
 	}
 	b.WriteString(status)
 	if !f.Parent.IsZero() {
@@ -151,12 +165,31 @@ func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 			args = append(args, int64(st))
 		}
 	}
+	addTimes(add, idColumn, f)
+	if f.ByValue() != "" {
+		if !q.after.IsZero() {
+			add(` and (a.value, a.id) `+compare+` (?, ?)`, q.value, q.after[:])
+		}
+		add(` order by a.value `+order+`, a.id `+order+` limit ?`, q.limit)
+		return b.String(), args
+	}
 	if !q.after.IsZero() {
 		add(` and `+idColumn+` `+compare+` ?`, q.after[:])
 	}
-	addTimes(add, idColumn, f)
 	add(` order by `+idColumn+` `+order+` limit ?`, q.limit)
 	return b.String(), args
+}
+
+const selectByAttribute = `select r.no, a.id from cairn_attributes a indexed by cairn_attributes_search join cairn_runs r on r.no = a.run
+	where a.ns = ? and a.key = ?`
+
+func addRange(add func(string, ...any), column string, x store.AttributeRange) {
+	if x.From != "" {
+		add(` and `+column+` >= ?`, x.From)
+	}
+	if x.Below != "" {
+		add(` and `+column+` < ?`, x.Below)
+	}
 }
 
 // addTimes restricts the time of creation: exactly by column, and roughly by id, which is what the indexes are sorted by. An id is at

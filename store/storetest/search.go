@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,10 @@ func searchModel(b *bench) {
 			if matches(&f, r) {
 				want = append(want, runWithout(r))
 			}
+		}
+		if len(f.Attributes) == 0 && len(f.Ranges) > 0 {
+			key := f.Ranges[0].Key
+			slices.SortStableFunc(want, func(x, y *journal.Run) int { return strings.Compare(x.Attributes[key], y.Attributes[key]) })
 		}
 		for _, desc := range []bool{false, true} {
 			if desc {
@@ -119,6 +124,11 @@ func (b *bench) fixedFilters(runs []*journal.Run) []store.RunFilter {
 		{Attributes: map[string]string{"größe": "2", "size": "0"}},
 		{Attributes: map[string]string{"color": ""}},
 		{Attributes: map[string]string{"none": "1"}},
+		{Ranges: []store.AttributeRange{{Key: "color"}}},
+		{Ranges: []store.AttributeRange{{Key: "color", From: "1"}}},
+		{Ranges: []store.AttributeRange{{Key: "color", Below: "2"}, {Key: "size", From: "1", Below: "2"}}},
+		{Ranges: []store.AttributeRange{{Key: "none"}}},
+		{Ranges: []store.AttributeRange{{Key: "size", From: "2", Below: "1"}}},
 		{CreatedFrom: middle},
 		{CreatedBefore: middle},
 		{CreatedFrom: first, CreatedBefore: middle},
@@ -154,6 +164,12 @@ func (b *bench) randomFilter(random *rand.Rand, runs []*journal.Run) store.RunFi
 			f.Attributes[key] = fmt.Sprint(random.IntN(3))
 		}
 	}
+	for _, key := range []string{"size", "color"} {
+		if random.IntN(4) == 0 {
+			from := random.IntN(3)
+			f.Ranges = append(f.Ranges, store.AttributeRange{Key: key, From: fmt.Sprint(from), Below: fmt.Sprint(from + random.IntN(3))})
+		}
+	}
 	if random.IntN(3) == 0 {
 		f.CreatedFrom = runs[random.IntN(len(runs))].CreatedAt
 	}
@@ -166,6 +182,12 @@ func (b *bench) randomFilter(random *rand.Rand, runs []*journal.Run) store.RunFi
 func matches(f *store.RunFilter, r *journal.Run) bool {
 	for k, v := range f.Attributes {
 		if have, ok := r.Attributes[k]; !ok || have != v {
+			return false
+		}
+	}
+	for _, x := range f.Ranges {
+		have, ok := r.Attributes[x.Key]
+		if !ok || have < x.From || (x.Below != "" && have >= x.Below) {
 			return false
 		}
 	}

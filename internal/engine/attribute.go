@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"maps"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// SetAttributes changes attributes of the run, once, however often the code is executed.
+func (b *Branch) SetAttributes(name string, changes []journal.AttrChange) error {
+	if err := b.enter(); err != nil {
+		return err
+	}
+	defer b.leave()
+	key, err := b.keyOf(name, "")
+	if err != nil {
+		return err
+	}
+	if err := journal.CheckAttributes(nil, changes); err != nil {
+		return err
+	}
+	if done, err := b.recallChange(key); done {
+		return err
+	}
+	if err := b.stopped(); err != nil {
+		return err
+	}
+	x := b.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if b.isClosed() {
+		return ErrLost
+	}
+	have := maps.Clone(x.run.Attributes) // perhaps without the last changes of this execution
+	if have == nil {
+		have = map[string]string{}
+	}
+	applyAttributes(have, x.sets)
+	if err := journal.CheckAttributes(have, changes); err != nil {
+		// Whether there is room depends on what others did, so the refusal is written down: executed again, it is the same.
+		x.put(b.line, journal.Event{Key: key, Data: &journal.StepFailed{Name: name, Attempt: 1, StartedAt: x.eng.now(), Error: asFailure(err)}})
+		return err
+	}
+	x.sets = append(x.sets, changes...)
+	x.put(b.line, journal.Event{Key: key, Data: &journal.AttrSet{Changes: changes}})
+	return nil
+}
+
+// recallChange reports whether the journal has a change of attributes, or that there was no room for it.
+func (b *Branch) recallChange(key string) (done bool, refusal error) {
+	b.x.mu.Lock()
+	m := b.x.memos.byKey[key]
+	refused := m != nil && m.kind == kindStep && m.failed != nil
+	b.x.mu.Unlock()
+	if refused {
+		return true, b.recall(key, kindStep).failed
+	}
+	return b.recall(key, kindAttributes) != nil, nil
+}
+
+func applyAttributes(have map[string]string, changes []journal.AttrChange) {
+	for _, c := range changes {
+		if c.Remove {
+			delete(have, c.Key)
+		} else {
+			have[c.Key] = c.Value
+		}
+	}
+}
+
+// SetAttributes changes attributes of a run from outside.
+func (e *Engine) SetAttributes(ctx context.Context, run journal.ID, changes []journal.AttrChange) error {
+	_, err := e.tell(ctx, run, &journal.AttrSet{Changes: changes}, journal.ID{})
+	return err
+}
