@@ -276,6 +276,19 @@ func (e *Engine) Pause(ctx context.Context, runID, reason, actor string) error {
 	return e.inner.Pause(ctx, id, reason, actor)
 }
 
+// Delete removes a run that has ended, with its history and all that belongs to it. Its start key is free again. Its children and forks stay: they are
+// runs of their own.
+func (e *Engine) Delete(ctx context.Context, runID string) error {
+	if err := notInWorkflow(ctx, "Delete"); err != nil {
+		return err
+	}
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	return e.inner.Delete(ctx, id)
+}
+
 // Resume lets a run go on that was parked, when what parked it is mended, or paused.
 func (e *Engine) Resume(ctx context.Context, runID, actor string) error {
 	id, err := parseRun(runID)

@@ -226,3 +226,35 @@ func TestStartLater(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// What is deleted is gone for every process, with its start key; what goes on cannot be deleted.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("short", func(ctx cairn.Context, d time.Duration) (string, error) { return "done", cairn.Sleep(ctx, d) })
+		e, other := start(wf), start(wf)
+		run, err := wf.Start(t.Context(), e, time.Millisecond, cairn.StartKey("k"))
+		require.NoError(t, err)
+		_, err = run.Result(within(t))
+		require.NoError(t, err)
+		require.NoError(t, other.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "seen"}))
+		fork, err := wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "sleep"})
+		require.NoError(t, err)
+		require.NoError(t, e.Delete(t.Context(), run.ID()))
+		_, err = run.Result(within(t))
+		require.ErrorContains(t, err, "run_not_found")
+		for _, gone := range []error{
+			other.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "late"}), other.Cancel(t.Context(), run.ID(), "", ""),
+			other.SetAttributes(t.Context(), run.ID(), amount.Value(1)), e.Delete(t.Context(), run.ID()), other.Pause(t.Context(), run.ID(), "", ""),
+		} {
+			require.ErrorContains(t, gone, "run_not_found")
+		}
+		out, err := fork.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "done", out, "a fork does not need what it was made of")
+		again, err := wf.Start(t.Context(), e, time.Hour, cairn.StartKey("k"))
+		require.NoError(t, err)
+		require.NotEqual(t, run.ID(), again.ID())
+		require.ErrorContains(t, e.Delete(t.Context(), again.ID()), "has not ended")
+	})
+}

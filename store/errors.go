@@ -20,3 +20,8 @@ var (
 func RunNotFound(id journal.ID) error {
 	return journal.Errorf(journal.CodeRunNotFound, "no run %s", journal.PrefixRun.Format(id))
 }
+
+// NotEnded is the error for a run that is to be deleted and has not ended.
+func NotEnded(id journal.ID) error {
+	return journal.Errorf(journal.CodeIllegalTransition, "%s has not ended: cancel or terminate it before it is deleted", journal.PrefixRun.Format(id))
+}

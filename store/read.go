@@ -162,6 +162,8 @@ type EventFilter struct {
 	Run     journal.ID
 	Entity  journal.ID
 	Resolve Resolve
+	// Annotations restricts the events of a run to those.
+	Annotations bool
 }
 
 // RunEvent is an event with the run that it happened to.

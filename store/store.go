@@ -24,6 +24,8 @@ type Store interface {
 	Fence(ctx context.Context, incarnation journal.ID) error
 	// Beat moves the heart of an incarnation that owns runs: peers that see it stand still declare it dead.
 	Beat(ctx context.Context, incarnation journal.ID) error
+	// Delete removes a run that has ended, with all that belongs to it. Children and forks are runs of their own.
+	Delete(ctx context.Context, namespace string, run journal.ID) error
 	// Notifier tells processes of each other's commits, as a hint.
 	Notifier() Notifier
 	// Info describes the database.

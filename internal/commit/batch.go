@@ -249,8 +249,16 @@ func (b *batch) unread() []*runBatch {
 func mustRead(cmd *journal.Command, s *journal.State) bool {
 	// A claim in an epoch that is known, with events, collides if what is remembered is not the truth; another must look.
 	blind := cmd.Lease == journal.LeaseWake || cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
+	// A run that has ended may have been deleted, and a note collides with nothing that would show it.
+	blind = blind || s.Run != nil && s.Run.Status.Terminal() || onlyNotes(cmd)
 	return blind || !cmd.Guards.Delivery.Message.IsZero() || len(cmd.StartKeys()) > 0 ||
 		(cmd.Read.Kind != journal.ReadNone && cmd.Read.Since < s.Seq)
+}
+
+// onlyNotes reports whether a command from outside changes nothing about its run.
+func onlyNotes(cmd *journal.Command) bool {
+	return cmd.Guards.Owner.Incarnation.IsZero() && len(cmd.Events) > 0 &&
+		!slices.ContainsFunc(cmd.Events, func(e journal.Event) bool { return e.Data.EventType() != journal.EventAnnotated })
 }
 
 // doubtful returns the runs with a refusal, or with nothing to write, that rests on a remembered state.

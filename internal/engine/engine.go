@@ -196,7 +196,8 @@ type StartRequest struct {
 	Parent     *journal.Run
 	Elsewhere  bool         // another process has the workflow
 	At         journal.Time // when it is to begin; 0: now
-	Err        error        // what is wrong with the request
+	Notes      []*journal.Annotated
+	Err        error // what is wrong with the request
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
@@ -237,6 +238,9 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 	if mine {
 		cmd.Events = append(cmd.Events, journal.Event{Data: &journal.RunStarted{}})
 		cmd.Guards.Owner = journal.Ownership{Incarnation: me.id, Epoch: 1}
+	}
+	for _, note := range r.Notes {
+		cmd.Events = append(cmd.Events, journal.Event{Data: note})
 	}
 	res, err := me.committer.Do(ctx, cmd)
 	if err != nil || res.Existing || !mine {

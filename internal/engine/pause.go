@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // Pause parks a run by hand: what is under way ends and is recorded, and nothing new is begun until [Engine.Resume]. Timers that are over meanwhile
@@ -31,6 +32,17 @@ func (e *Engine) Pause(ctx context.Context, run journal.ID, reason, actor string
 func (e *Engine) Resume(ctx context.Context, run journal.ID, actor string) error {
 	_, err := e.tell(ctx, run, &journal.RunResumed{Actor: actor}, journal.ID{})
 	return err
+}
+
+// Delete removes a run that has ended.
+func (e *Engine) Delete(ctx context.Context, run journal.ID) error {
+	if err := e.store.Delete(ctx, e.cfg.Namespace, run); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recent.drop(store.RunKey{Namespace: e.cfg.Namespace, Run: run})
+	return nil
 }
 
 // dropIfPaused ends the execution of a run that waits in memory and was paused. It goes on from its journal.

@@ -43,6 +43,7 @@ type StepInfo struct {
 	Attempt int
 	report  func(Progress)
 	beat    func()
+	note    func(*journal.Annotated) error
 }
 
 // Step returns the step's id: the same in all attempts and processes, and so its idempotency key.
@@ -116,6 +117,7 @@ type step struct {
 	retryAfter journal.Time
 	beats      chan struct{} // signs of life of the body
 	reports    atomic.Int64  // how often it told of its progress
+	notes      notes         // of the body, which are written with its outcome
 }
 
 func (s *step) run() (journal.Payload, error) {
@@ -142,7 +144,7 @@ func (s *step) run() (journal.Payload, error) {
 		}
 		took := int64(s.b.x.eng.now() - began)
 		if err == nil {
-			s.b.add(journal.Event{Key: s.key, Data: &journal.StepCompleted{
+			s.outcome(journal.Event{Key: s.key, Data: &journal.StepCompleted{
 				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
 				Input: inputUnless(recorded, s.spec.Input), Result: out,
 			}})
@@ -155,7 +157,7 @@ func (s *step) run() (journal.Payload, error) {
 		failure := asFailure(err)
 		pause, again := s.spec.Retry.next(s.b.x.key.Run, s.key, s.attempt, err)
 		if !again {
-			s.b.add(journal.Event{Key: s.key, Data: &journal.StepFailed{
+			s.outcome(journal.Event{Key: s.key, Data: &journal.StepFailed{
 				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
 				Input: inputUnless(recorded, s.spec.Input), Error: failure,
 			}})
@@ -164,7 +166,7 @@ func (s *step) run() (journal.Payload, error) {
 		}
 		s.starts = 0
 		s.retryAfter = s.b.x.eng.now().Add(pause)
-		s.b.add(journal.Event{Key: s.key, Data: &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter}})
+		s.outcome(journal.Event{Key: s.key, Data: &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter}})
 	}
 }
 
@@ -287,7 +289,7 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 		}
 	}()
 	return s.body(ctx, StepInfo{
-		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat,
+		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat, note: s.note,
 	})
 }
 

@@ -126,9 +126,16 @@ func (r *recent) put(key store.RunKey, run *journal.Run) {
 	r.bytes += recentBytes(run)
 	for r.order.PushBack(key); r.bytes > maxRecentBytes; {
 		if oldest, ok := r.order.Remove(r.order.Front()).(store.RunKey); ok {
-			r.bytes -= recentBytes(r.runs[oldest])
-			delete(r.runs, oldest)
+			r.drop(oldest)
 		}
+	}
+}
+
+// drop forgets a run.
+func (r *recent) drop(key store.RunKey) {
+	if run := r.runs[key]; run != nil {
+		r.bytes -= recentBytes(run)
+		delete(r.runs, key)
 	}
 }
 

@@ -202,9 +202,11 @@ type RunResumed struct {
 
 // Annotated notes who did what and why. It is the one event that a run takes in every state.
 type Annotated struct {
-	Name  string  `cbor:"1,keyasint"`
-	Actor string  `cbor:"2,keyasint,omitempty"`
-	Value Payload `cbor:"-"`
+	Name    string  `cbor:"1,keyasint"`
+	Actor   string  `cbor:"2,keyasint,omitempty"`
+	Step    string  `cbor:"3,keyasint,omitempty"` // the key of the step that noted it
+	Attempt int     `cbor:"4,keyasint,omitempty"` // and in which attempt
+	Value   Payload `cbor:"-"`
 }
 
 // EventType implements [Data].

@@ -155,7 +155,18 @@ func (r *reduction) annotated(e *Event, _ *Outcome) (verdict, error) {
 	if err := CheckText("the annotation's name", d.Name, MaxName); err != nil {
 		return 0, err
 	}
+	if err := CheckText("the annotation's step", d.Step, MaxKey); err != nil {
+		return 0, err
+	}
 	return appends, CheckText("the annotation's actor", d.Actor, MaxName)
+}
+
+// CheckAnnotation refuses an annotation that would be refused in a command.
+func CheckAnnotation(d *Annotated) error {
+	if _, err := (*reduction).annotated(nil, &Event{Data: d}, nil); err != nil {
+		return err
+	}
+	return CheckPayload("annotation ", d.Name, d.Value)
 }
 
 func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {

@@ -110,6 +110,9 @@ func (s *Store) Events(ctx context.Context, namespace string, f store.EventFilte
 	}
 	compare, order := direction(p)
 	where, args := `e.run = $1`, arguments{ref, bounds(p, seq), limit + 1}
+	if f.Annotations {
+		where += ` and e.type = 21` // journal.EventAnnotated; as the index has it
+	}
 	if !f.Entity.IsZero() {
 		where += ` and e.entity = ` + args.add(raw(f.Entity))
 	}

@@ -105,6 +105,9 @@ func (s *Store) Events(ctx context.Context, namespace string, f store.EventFilte
 	}
 	compare, order := direction(p)
 	where, args := `e.run = ?`, []any{ref}
+	if f.Annotations {
+		where += ` and e.type = 21` // journal.EventAnnotated; as the index has it
+	}
 	if !f.Entity.IsZero() {
 		where, args = `e.entity = ? and e.run = ?`, []any{f.Entity[:], ref}
 	}

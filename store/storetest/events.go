@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 )
 
 var eventTests = []test{
+	{"Annotations", eventAnnotations},
 	{"EntityInSeveralRuns", eventEntityInRuns},
 	{"Ids", eventIDs},
 	{"InlineEntity", eventInlineEntity},
@@ -23,6 +25,22 @@ var eventTests = []test{
 func (b *bench) eventsOf(f store.EventFilter) []store.RunEvent {
 	b.Helper()
 	return all(b, func(p store.Page) (store.List[store.RunEvent], error) { return b.store.Events(b.ctx(), b.ns, f, p) }, store.Page{Limit: 2})
+}
+
+// The annotations of a run can be listed alone.
+func eventAnnotations(b *bench) {
+	run, other := b.start(journal.Engine), b.start(journal.Engine)
+	for i := range 5 {
+		b.write(run, keyed(fmt.Sprint("s", i), &journal.StepCompleted{Name: "s"}), plain(&journal.Annotated{Name: fmt.Sprint("n", i), Actor: "a", Step: "s", Attempt: 2, Value: payload("v")}))
+	}
+	b.outsider(other, plain(&journal.Annotated{Name: "x"}))
+	notes := b.eventsOf(store.EventFilter{Run: run, Annotations: true, Resolve: store.ResolveAll})
+	require.Len(b, notes, 5)
+	for i, e := range notes {
+		require.Equal(b, &journal.Annotated{Name: fmt.Sprint("n", i), Actor: "a", Step: "s", Attempt: 2, Value: payload("v")}, e.Data)
+	}
+	require.Empty(b, b.foreign().eventsOf(store.EventFilter{Run: run, Annotations: true}))
+	b.check(run, other)
 }
 
 // Ids of entities are unique only within their run.

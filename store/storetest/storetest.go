@@ -35,6 +35,7 @@ func Run(t *testing.T, f Factory) {
 	t.Helper()
 	areas := []area{
 		{"Aliasing", aliasingTests},
+		{"Delete", deleteTests},
 		{"Due", dueTests},
 		{"Events", eventTests},
 		{"Hooks", hookTests},

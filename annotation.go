@@ -1,0 +1,118 @@
+package cairn
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
+)
+
+// Annotation notes who did what to a run, and why. Annotations are part of the history, and are never changed. Unlike attributes, runs are not searched by them.
+type Annotation struct {
+	Name  string // such as "review.approved": it is found by how it begins
+	Actor string // who; "" if that does not matter
+	Value any    // what is to be said; it is encoded like the input of a step
+}
+
+func (a *Annotation) encode() (*journal.Annotated, error) {
+	d := &journal.Annotated{Name: a.Name, Actor: a.Actor}
+	if a.Value != nil {
+		var err error
+		if d.Value, err = payload.Encode(a.Value); err != nil {
+			return nil, err
+		}
+	}
+	return d, journal.CheckAnnotation(d)
+}
+
+// Annotations starts a run with annotations.
+func Annotations(list ...Annotation) StartOption {
+	return func(r *engine.StartRequest) {
+		for i := range list {
+			d, err := list[i].encode()
+			if err != nil {
+				r.Err = err
+				return
+			}
+			r.Notes = append(r.Notes, d)
+		}
+	}
+}
+
+// Annotate notes something about the run that executes. In a step it is written together with the outcome of the attempt, also of one that fails, and not
+// at all if that is not recorded: because the run was taken over by another process, say. In a workflow it is recorded once, as a step of its own.
+func Annotate(ctx context.Context, a Annotation) error {
+	d, err := a.encode()
+	if err != nil {
+		return err
+	}
+	if c, ok := ctx.(Context); ok {
+		_, err := Do(c, "annotate", func(ctx context.Context) (struct{}, error) {
+			_, err := infoOf(ctx).Note(d)
+			return struct{}{}, err
+		})
+		return err
+	}
+	inStep, err := infoOf(ctx).Note(d)
+	if err == nil && !inStep {
+		err = journal.Errorf(engine.CodeOutside, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
+	}
+	return err
+}
+
+// Annotate notes something about a run from outside, whatever its state: also about one that has ended. The run is not told.
+func (e *Engine) Annotate(ctx context.Context, runID string, a Annotation) error {
+	if err := notInWorkflow(ctx, "Engine.Annotate"); err != nil {
+		return err
+	}
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	d, err := a.encode()
+	if err != nil {
+		return err
+	}
+	return e.inner.Annotate(ctx, id, d)
+}
+
+// AnnotationInfo is an annotation as it was recorded.
+type AnnotationInfo struct {
+	Seq     int64 // its place in the history
+	At      time.Time
+	Name    string
+	Actor   string
+	Step    string // the key of the step that noted it, "" if none did
+	Attempt int
+
+	value journal.Payload
+}
+
+// Value decodes what the annotation says.
+func (a *AnnotationInfo) Value(into any) error { return payload.Decode(a.value, into) }
+
+// AnnotationFilter chooses annotations. Fields that are not set do not restrict.
+type AnnotationFilter struct {
+	Prefix string // of the name
+	Actor  string
+}
+
+// Annotations iterates over the annotations of a run, in the order in which they were made.
+func (e *Engine) Annotations(ctx context.Context, runID string, f AnnotationFilter) iter.Seq2[*AnnotationInfo, error] {
+	return func(yield func(*AnnotationInfo, error) bool) {
+		id, err := parseRun(runID)
+		if err == nil {
+			err = e.inner.Annotations(ctx, id, f.Prefix, f.Actor, func(a engine.Annotation) bool {
+				return yield(&AnnotationInfo{
+					Seq: a.Seq, At: a.At.Std(), Name: a.Name, Actor: a.Actor, Step: a.Step, Attempt: a.Attempt, value: a.Value,
+				}, nil)
+			})
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+}

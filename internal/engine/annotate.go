@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// maxNotes is the most annotations of one attempt: they are written with its outcome, in one command.
+const maxNotes = 100
+
+// notes are the annotations of the attempt that is under way. Its body may have several goroutines, and one of them may come late.
+type notes struct {
+	mu   sync.Mutex
+	list []*journal.Annotated
+}
+
+// Note keeps an annotation until the outcome of the step is written. It reports false where there is no step.
+func (i StepInfo) Note(d *journal.Annotated) (bool, error) {
+	if i.note == nil {
+		return false, nil
+	}
+	if err := journal.CheckAnnotation(d); err != nil {
+		return true, err
+	}
+	own := *d
+	own.Step, own.Attempt = i.Key, i.Attempt
+	return true, i.note(&own)
+}
+
+func (s *step) note(d *journal.Annotated) error {
+	s.notes.mu.Lock()
+	defer s.notes.mu.Unlock()
+	if len(s.notes.list) >= maxNotes {
+		return journal.Errorf(journal.CodeLimitExceeded, "step %q has %d annotations already: at most so many belong to an attempt", s.key, maxNotes)
+	}
+	s.notes.list = append(s.notes.list, d)
+	return nil
+}
+
+// outcome puts what became of an attempt behind what is not written yet, and its annotations with it.
+func (s *step) outcome(e journal.Event) {
+	s.notes.mu.Lock()
+	list := s.notes.list
+	s.notes.list = nil
+	s.notes.mu.Unlock()
+	x := s.b.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s.b.isClosed() {
+		return
+	}
+	for _, d := range list {
+		x.put(s.b.line, journal.Event{Data: d})
+	}
+	x.put(s.b.line, e)
+}
+
+// Annotate notes something about a run, whatever its state.
+func (e *Engine) Annotate(ctx context.Context, run journal.ID, d *journal.Annotated) error {
+	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: d}}})
+	if err != nil {
+		return err
+	}
+	if x := e.exec(run); x != nil { // or it would find a gap in its journal
+		x.observe(nil, res.Appended, false)
+	}
+	return nil
+}
+
+// Annotation is an annotation of a run.
+type Annotation struct {
+	Seq int64
+	At  journal.Time
+	*journal.Annotated
+}
+
+// Annotations calls a function with the annotations of a run whose names begin with a prefix, and that an actor made ("": anybody), until it reports false.
+func (e *Engine) Annotations(ctx context.Context, run journal.ID, prefix, actor string, yield func(Annotation) bool) error {
+	if _, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone); err != nil {
+		return err
+	}
+	page := store.Page{Limit: store.MaxLimit}
+	for {
+		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: run, Annotations: true, Resolve: store.ResolveAll}, page)
+		if err != nil {
+			return err
+		}
+		for i := range list.Data {
+			d, ok := list.Data[i].Data.(*journal.Annotated)
+			if !ok || !strings.HasPrefix(d.Name, prefix) || (actor != "" && d.Actor != actor) {
+				continue
+			}
+			if !yield(Annotation{list.Data[i].Seq, list.Data[i].At, d}) {
+				return nil
+			}
+		}
+		if !list.HasMore {
+			return nil
+		}
+		page.Cursor = list.Cursor
+	}
+}
