@@ -127,7 +127,7 @@ func frontEndImports(s source) (violations []string) {
 var layers = [][]string{
 	{journalDir, "internal/payload"},
 	{"store"},
-	{"internal/commit"},
+	{"internal/commit", "internal/export"},
 	{"internal/engine", "internal/stream", "internal/outbox", "internal/wake", "internal/blob", "sink"},
 	{".", "pipeline", "graph", "flow", "cairntest", "cairnvet"},
 	{"cmd/cairn", "cmd/cairnvet", "web", "client", "internal/cli", "internal/server"},

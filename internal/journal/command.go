@@ -280,5 +280,5 @@ func entityOf(run ID, e *Event) ID {
 	if !e.Entity.IsZero() || e.Key == "" {
 		return e.Entity
 	}
-	return DeriveID(run, e.Data.EventType().about(), e.Key)
+	return DeriveID(run, e.Data.EventType().About(), e.Key)
 }

@@ -17,6 +17,7 @@ const (
 	CodeUnknownEvent      Code = "unknown_event"        // an event type that this program does not know
 	CodeUnsupported       Code = "unsupported"          // known, but not allowed in this place
 	CodeSpecNotSupported  Code = "spec_not_supported"   // a World spec version above what this program reads
+	CodeFormatTooNew      Code = "format_too_new"       // a file of a format that this program does not read yet
 	CodePayloadTooLarge   Code = "payload_too_large"    // a value above the limit
 	CodeLimitExceeded     Code = "limit_exceeded"       // a name, key, token or count above its limit
 	CodeRunNotFound       Code = "run_not_found"        // no such run in this namespace
@@ -63,6 +64,7 @@ var httpStatus = map[Code]int{
 	CodeUnknownEvent:      400,
 	CodeUnsupported:       400,
 	CodeSpecNotSupported:  400,
+	CodeFormatTooNew:      400,
 	CodePayloadTooLarge:   413,
 	CodeLimitExceeded:     400,
 	CodeRunNotFound:       404,

@@ -83,8 +83,8 @@ func ParseEventType(name string) (EventType, error) {
 	return 0, Errorf(CodeUnknownEvent, "unknown event type %q; known are %s", name, strings.Join(eventNames[1:], ", "))
 }
 
-// about returns the kind of entity that events of this type are about, "" for the run itself.
-func (t EventType) about() Prefix {
+// About returns the kind of entity that events of this type are about, "" for the run itself.
+func (t EventType) About() Prefix {
 	switch t {
 	case EventStepCreated, EventStepStarted, EventStepRetrying, EventStepCompleted, EventStepFailed:
 		return PrefixStep
@@ -132,7 +132,7 @@ func (e *Event) CorrelationID() string {
 	if e.Entity.IsZero() {
 		return ""
 	}
-	return e.Type.about().Format(e.Entity)
+	return e.Type.About().Format(e.Entity)
 }
 
 // ParseEventID returns the position for which an event's id stands. That event of the run has the id, or none has.

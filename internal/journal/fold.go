@@ -10,7 +10,7 @@ import (
 // legal was decided when it was written.
 func (s *State) fold(run ID, e *Event) {
 	s.setSeq(e.Seq)
-	if e.Type.about() == PrefixStep {
+	if e.Type.About() == PrefixStep {
 		s.foldStep(run, e)
 		if d, ok := e.Data.(*StepCompleted); ok && len(d.Closes) > 0 {
 			s.closeBranches(e, d.Closes)
@@ -97,7 +97,7 @@ func (s *State) closeBranches(e *Event, paths []string) {
 // entity returns the entity that an event of a journal is about. It is not stored where it follows from the key.
 func (e *Event) entity(run ID) ID {
 	if e.Entity.IsZero() && e.Key != "" {
-		e.Entity = DeriveID(run, e.Type.about(), e.Key)
+		e.Entity = DeriveID(run, e.Type.About(), e.Key)
 	}
 	return e.Entity
 }

@@ -310,7 +310,7 @@ func (m *machine) rollback() {
 // partial prepares to reduce the command on a state that has only what it touches. The answer must be the same: that is how a
 // store works for commands from outside.
 func (m *machine) partial(cmd *Command, s *State) func(*Result, error) {
-	steps := func(e Event) bool { return e.Data != nil && e.Data.EventType().about() == PrefixStep }
+	steps := func(e Event) bool { return e.Data != nil && e.Data.EventType().About() == PrefixStep }
 	if s.Run == nil || cmd.Lease == LeaseRelease || s.Run.Dialect == Engine && slices.ContainsFunc(cmd.Events, steps) {
 		return func(*Result, error) {} // an owner has the complete state
 	}

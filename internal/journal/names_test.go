@@ -33,6 +33,13 @@ func TestNames(t *testing.T) {
 	require.Equal(t, CodeMalformed, CodeOf(err))
 	require.Equal(t, "unknown(99)", Status(99).String())
 	require.Equal(t, "engine world3 world6", Engine.String()+" "+World3.String()+" "+World6.String())
+	for d := range Dialect(dialects) {
+		parsed, err := ParseDialect(d.String())
+		require.NoError(t, err)
+		require.Equal(t, d, parsed)
+	}
+	_, err = ParseDialect("klingon")
+	require.Equal(t, CodeMalformed, CodeOf(err))
 	require.Equal(t, "open consumed retained", HookOpen.String()+" "+HookConsumed.String()+" "+HookRetained.String())
 }
 

@@ -217,7 +217,7 @@ func (r *reduction) tryEvent(e Event) (Outcome, error) {
 // name completes the name of the entity that an event is about. A reader of the journal derives it from the key
 // again, so the two must agree.
 func (r *reduction) name(e *Event) error {
-	about := e.Type.about()
+	about := e.Type.About()
 	if about == "" {
 		if e.Key != "" || !e.Entity.IsZero() {
 			return Errorf(CodeMalformed, "%s is about the run itself, and names an entity", e.Type)

@@ -34,6 +34,16 @@ func DialectOfSpec(spec int) Dialect {
 // String returns the name of the dialect.
 func (d Dialect) String() string { return nameOf(dialectNames[:], int(d)) }
 
+// ParseDialect reads the name of a dialect.
+func ParseDialect(name string) (Dialect, error) {
+	for d, n := range dialectNames {
+		if n == name {
+			return Dialect(d), nil
+		}
+	}
+	return 0, Errorf(CodeMalformed, "unknown dialect %q; known are engine, world3, world6", name)
+}
+
 // Status is the state of a run or of a step.
 type Status uint8
 

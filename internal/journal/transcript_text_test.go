@@ -20,10 +20,10 @@ func (s *story) parse(t *testing.T, run ID, words []string) Event {
 	require.NoError(t, err)
 	e := Event{Data: newData[kind]()}
 	words = words[1:]
-	if kind.about() != "" && len(words) > 0 && !strings.Contains(words[0], "=") {
+	if kind.About() != "" && len(words) > 0 && !strings.Contains(words[0], "=") {
 		if state := s.state(run).Run; state != nil && state.Dialect == Engine {
 			e.Key = words[0]
-			s.names[DeriveID(run, kind.about(), e.Key)] = e.Key
+			s.names[DeriveID(run, kind.About(), e.Key)] = e.Key
 		} else {
 			e.Entity = s.id(words[0])
 		}

@@ -107,7 +107,7 @@ func TestWorldWithoutRun(t *testing.T) {
 
 // s1ExceptRun is an entity for events that need one.
 func s1ExceptRun(e EventType) ID {
-	if e.about() == "" {
+	if e.About() == "" {
 		return ID{}
 	}
 	return s1

@@ -1,6 +1,7 @@
 package payload_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -27,6 +28,9 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var o order
 		_ = codec.Decode(b, &o)
+		if view, err := codec.View(b, 1<<20); err == nil {
+			require.True(t, json.Valid(view), "%q", view)
+		}
 		var v any
 		if err := codec.Decode(b, &v); err != nil {
 			require.NotEqual(t, journal.CodeInternal, journal.CodeOf(err))
