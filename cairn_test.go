@@ -35,6 +35,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, open func(...cairn.Defin
 		e, err := cairn.NewWith(t.Context(), st, cairn.Config{Poll: 20 * time.Millisecond}, workflows...)
 		require.NoError(t, err)
 		t.Cleanup(func() {
+			replayAll(t, e, workflows)
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
 			_ = e.Stop(ctx)

@@ -39,6 +39,7 @@ func everywhere(t *testing.T, test func(t *testing.T, start starter)) {
 					e, err := cairn.NewWith(t.Context(), st, cairn.Config{Poll: 20 * time.Millisecond, MaxWaiting: waiting}, workflows...)
 					require.NoError(t, err)
 					t.Cleanup(func() {
+						replayAll(t, e, workflows)
 						ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 						defer cancel()
 						_ = e.Stop(ctx)

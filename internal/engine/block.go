@@ -19,6 +19,8 @@ type waiter struct {
 	wait  string          // the key of the timer that is then completed, "" if there is none
 	soft  bool            // at is a wish of this process alone, and in no row: a poll's next look
 	fired bool            // the time has come
+	key   string          // what it asks for, if that has a key
+	kind  kind            // of what it asks for
 	stop  func()          // stops its clock
 	ch    chan struct{}
 }
@@ -96,6 +98,9 @@ func (x *exec) free(w *waiter) {
 // block waits. If every branch waits, the run is given back.
 func (x *exec) block(w *waiter) {
 	w.ch = make(chan struct{})
+	if x.replay != nil {
+		w.at = 0 // a time that has come is in the record
+	}
 	x.mu.Lock()
 	if x.phase == phaseGone {
 		x.mu.Unlock()

@@ -151,6 +151,7 @@ func (b *Branch) look(key string, k kind) *memo {
 	b.x.mu.Lock()
 	m := b.x.memos.byKey[key]
 	b.x.mu.Unlock()
+	b.replayAsk(key, k, m)
 	if m != nil && m.kind != k {
 		b.x.parkForGood(journal.Errorf(CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k))
 	}

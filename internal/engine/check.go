@@ -73,6 +73,7 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 			p.b.giveUp(p.key, err)
 			return nil, err
 		}
+		p.b.frontier(p.key, kindWait)
 		if p.end != 0 && p.end <= x.eng.now() {
 			return p.outcome(nil, journal.Errorf(CodeTimeout, "%q was not ready in time", p.key))
 		}

@@ -63,6 +63,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	if err := b.stopped(); err != nil {
 		return nil, err
 	}
+	b.frontier(key, kindChild)
 	// The start key makes sure that a child whose start was not written down in its parent is not started again.
 	c.id, err = b.x.startChild(StartRequest{
 		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1}, Elsewhere: s.Elsewhere,
@@ -156,7 +157,7 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 	x.lookAtChildren()
 	ended := func() bool { return w.ended != nil }
 	if x.result(w) == nil {
-		x.block(&waiter{line: b.line, ctx: b.ctx, ready: ended})
+		x.block(&waiter{line: b.line, ctx: b.ctx, ready: ended, key: c.key, kind: kindChild})
 	}
 	why := b.stopped()
 	switch {
@@ -164,7 +165,7 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 		return nil, why
 	case why != nil && x.result(w) == nil:
 		x.eng.cancelChild(x, c.id, "its parent was asked to stop")
-		x.block(&waiter{line: b.line, ready: ended})
+		x.block(&waiter{line: b.line, ready: ended, key: c.key, kind: kindChild})
 	}
 	run := x.result(w)
 	if run == nil {
@@ -236,6 +237,9 @@ func FailureOf(run *journal.Run) *journal.Error {
 
 // lookAtChildren asks the database for children that may have ended without this process having noticed.
 func (x *exec) lookAtChildren() {
+	if x.replay != nil {
+		return // there are none: what became of them is in the record
+	}
 	x.mu.Lock()
 	ids := make([]journal.ID, 0, len(x.children))
 	for id, w := range x.children {
@@ -322,6 +326,9 @@ func (e *Engine) childrenOf(ctx context.Context, namespace string, parent journa
 
 // passCancelOn asks the children to stop that were started before the run was. What is started later is clean-up.
 func (x *exec) passCancelOn(known []journal.ID, at journal.Time) {
+	if x.replay != nil {
+		return
+	}
 	x.cancelChildren(known, "its parent was asked to stop")
 	left, err := x.eng.childrenOf(x.eng.hard, x.key.Namespace, x.key.Run)
 	if err != nil {
@@ -407,7 +414,7 @@ func (x *exec) cancelChildren(ids []journal.ID, reason string) {
 
 // cancelChild passes a cancel on.
 func (e *Engine) cancelChild(x *exec, id journal.ID, reason string) {
-	for {
+	for x.replay == nil {
 		err := e.Cancel(e.hard, id, reason, journal.PrefixRun.Format(x.key.Run))
 		if err == nil || !temporary(journal.CodeOf(err)) || !e.pause() {
 			return

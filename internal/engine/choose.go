@@ -175,6 +175,7 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 		}
 		err = b.x.blockFor(b.line, func() bool { return !slices.ContainsFunc(chosen, func(f *Future) bool { return !f.done }) }, func() { b.depend(chosen...); closeLosers() })
 	} else {
+		b.frontier(key, kindStep)
 		began := b.x.eng.now()
 		ready := func() bool { chosen = ended(futures); return len(chosen) == len(futures) || c.Enough(chosen) }
 		var failed error
@@ -244,6 +245,7 @@ func (b *Branch) remember(key string, m *memo, futures []*Future) ([]*Future, er
 	for _, name := range names {
 		i := slices.IndexFunc(futures, func(f *Future) bool { return f.name == name })
 		if i < 0 {
+			b.replayChoice(key, name)
 			b.x.parkForGood(journal.Errorf(CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
 		}
 		chosen = append(chosen, futures[i])

@@ -70,6 +70,7 @@ type exec struct {
 	ending   bool                      // its function has returned
 	asks     int                       // how often the code has got something from the journal
 	held     []*held                   // ends of contexts that the code has not come to yet, by their place in the journal
+	replay   *replay                   // what a recorded run is compared with; nil: the run is really executed
 }
 
 func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
@@ -149,29 +150,36 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	}
 	x.mu.Lock()
 	x.ending = true
-	request := x.memos.request
+	end := journal.Event{Data: endOf(x.memos.request, out, err)}
 	parent := x.mayHaveChildren()
 	x.mu.Unlock()
+	if x.replay != nil {
+		x.replayedTo(b, end.Data)
+		return
+	}
 	if parent { // nobody waits for its children any more
 		x.endChildren()
-	}
-	var end journal.Event
-	if err == nil {
-		err = journal.CheckPayload("the output of the run", "", out)
-	}
-	switch {
-	case err == nil:
-		end.Data = &journal.RunCompleted{Output: out}
-	case request != nil && (errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled)):
-		end.Data = &journal.RunCancelled{Reason: request.Reason, Actor: request.Actor}
-	default:
-		end.Data = &journal.RunFailed{Error: asFailure(err)}
 	}
 	res, commitErr := x.writeLast(end, journal.LeaseKeep)
 	if commitErr == nil {
 		x.eng.announce(x.key, res.Run, end.Data)
 	}
 	x.leave(nil)
+}
+
+// endOf returns the end that a run comes to with what its function returned. Request says that it was asked to stop.
+func endOf(request *journal.CancelRequested, out journal.Payload, err error) journal.Data {
+	if err == nil {
+		err = journal.CheckPayload("the output of the run", "", out)
+	}
+	switch {
+	case err == nil:
+		return &journal.RunCompleted{Output: out}
+	case request != nil && (errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled)):
+		return &journal.RunCancelled{Reason: request.Reason, Actor: request.Actor}
+	default:
+		return &journal.RunFailed{Error: asFailure(err)}
+	}
 }
 
 // leave ends the execution: its goroutines end at their next call.

@@ -45,6 +45,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 		if err := journal.CheckText("the token", s.Token, journal.MaxToken); err != nil {
 			return nil, err
 		}
+		b.frontier(key, kindHook)
 		token := s.Token
 		if token == "" {
 			if token, err = b.x.eng.newToken(); err != nil {
@@ -98,7 +99,7 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 	if err := h.bind(b.line); err != nil {
 		return Delivery{}, err
 	}
-	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken }}
+	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken }, key: h.key, kind: kindHook}
 	timeout, end := "", journal.Time(0)
 	if until != nil {
 		key, err := b.keyOf(h.name+" timeout", "")
@@ -173,6 +174,10 @@ func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error
 		return err
 	}
 	x := b.x
+	if x.replay != nil {
+		b.replayReply(d, value, failure)
+		return nil
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.memos.replied[d.seq] || b.isClosed() {
@@ -189,6 +194,10 @@ func (h *Hook) Close(b *Branch) error {
 		return err
 	}
 	defer b.leave()
+	if b.x.replay != nil {
+		b.replayClose(h)
+		return nil
+	}
 	b.x.mu.Lock()
 	defer b.x.mu.Unlock()
 	if !h.memo.disposed && !b.isClosed() {

@@ -76,7 +76,7 @@ func (x *exec) done(written int) {
 func (x *exec) flush(n int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for x.out.written < n && x.phase != phaseGone {
+	for x.out.written < n && x.phase != phaseGone && x.replay == nil {
 		if x.out.busy {
 			x.await()
 			continue
@@ -131,7 +131,7 @@ func (x *exec) barrierAll() {
 func (x *exec) send() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.out.sending || len(x.out.events) == 0 {
+	if x.out.sending || len(x.out.events) == 0 || x.replay != nil {
 		return
 	}
 	x.out.sending = true

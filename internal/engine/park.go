@@ -10,6 +10,10 @@ import (
 
 // park gives the run back, together with what was not written yet. It is called when the last branch has come to wait.
 func (x *exec) park() {
+	if x.replay != nil {
+		x.replayRests()
+		return
+	}
 	x.mu.Lock()
 	for {
 		if !x.begin() {

@@ -34,7 +34,7 @@ func (b *Branch) Sleep(name string, until Until) error {
 		return err
 	}
 	at := b.timer(key, name, until)
-	w := &waiter{line: b.line, ctx: b.ctx, at: at, wait: key, ready: never}
+	w := &waiter{line: b.line, ctx: b.ctx, at: at, wait: key, ready: never, key: key, kind: kindWait}
 	b.x.block(w)
 	if w.fired {
 		b.saw(at)
@@ -58,6 +58,7 @@ func (b *Branch) timer(key, name string, until Until) journal.Time {
 	if m := b.recall(key, kindWait); m != nil {
 		return m.resumeAt
 	}
+	b.frontier(key, kindWait)
 	at := max(until(b.x.eng.now()), 1) // 0 would mean never
 	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: name}})
 	return at
@@ -101,7 +102,7 @@ func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	limited := &Branch{line: b.line, ctx: ctx, sheltered: b.sheltered, deadline: &deadline{key, b.deadline}}
 	m := b.recall(key, kindWait)
-	if m != nil && m.completed != 0 {
+	if m != nil && (m.completed != 0 || b.x.replay != nil) {
 		if m.fired {
 			b.x.mu.Lock()
 			b.x.hold(m.completed, func() { cancel(timedOut(key)) })

@@ -96,6 +96,7 @@ func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
 	if m.copied || len(m.digest) == 0 || len(s.Digest) == 0 || bytes.Equal(m.digest, s.Digest) {
 		return
 	}
+	b.replayInput(key, s, m)
 	b.x.mu.Lock()
 	repeats := b.x.memos.byKey[b.path+s.Name+"#2"] != nil
 	b.x.mu.Unlock()
@@ -125,6 +126,7 @@ func (s *step) run() (journal.Payload, error) {
 		if err := s.b.stopped(); err != nil {
 			return nil, s.giveUp(err)
 		}
+		s.b.frontier(s.key, kindStep)
 		if s.retryAfter > s.b.x.eng.now() {
 			s.b.x.block(&waiter{line: s.b.line, ctx: s.b.ctx, at: s.retryAfter, ready: never})
 			s.retryAfter = 0

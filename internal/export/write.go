@@ -19,7 +19,11 @@ func Write(w io.Writer, namespace string, run *journal.Run, events []journal.Eve
 		return err
 	}
 	for i := range events {
-		if err := writeEvent(out, run.ID, &events[i]); err != nil {
+		e := events[i]
+		if e.Entity.IsZero() {
+			e.Entity = entityOf(run.ID, &e) // a store does not keep what follows from the key
+		}
+		if err := writeEvent(out, run.ID, &e); err != nil {
 			return err
 		}
 	}

@@ -89,8 +89,29 @@ func (w *engineWorld) run() {
 	}
 	close(stop)
 	sender.Wait()
+	w.replayAll(eng, st)
 	require.NoError(w.t, eng.Stop(ctx))
 	require.NoError(w.t, st.Close())
+}
+
+// replayAll holds the code against the journals of all runs, as they are and as they were after each event: whatever happened to the processes, the
+// code does what was recorded, and goes on from wherever a record stops.
+func (w *engineWorld) replayAll(eng *engine.Engine, st store.Store) {
+	ctx := w.t.Context()
+	runs, err := st.Runs(ctx, "default", store.RunFilter{}, store.Page{Limit: store.MaxLimit})
+	require.NoError(w.t, err)
+	require.GreaterOrEqual(w.t, len(runs.Data), engineRuns)
+	for _, run := range runs.Data {
+		j, err := st.Journal(ctx, "default", run.ID, 0)
+		require.NoError(w.t, err)
+		for n := range j.Events {
+			wait, cancel := context.WithTimeout(ctx, time.Hour)
+			difference, err := eng.ReplayEvents(wait, "default", run.ID, j.Events[:n+1])
+			cancel()
+			require.NoError(w.t, err, "seed %d: %s after event %d", w.seed, run.ID, n+1)
+			require.Nil(w.t, difference, "seed %d: %s after event %d: %v", w.seed, run.ID, n+1, difference)
+		}
+	}
 }
 
 // start starts a run; the key makes sure that a start whose answer was lost is not done twice.
