@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -10,10 +11,20 @@ import (
 // advice says what to do about an error: every error ends with a next step.
 func advice(err error) string {
 	e, ok := errors.AsType[*journal.Error](err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "check that the path is right"
+	}
 	if !ok {
 		return "try again; if it stays, report it with the output of: cairn version"
 	}
+	if e.Details["line"] != "" && e.Code != journal.CodeFormatTooNew && e.Code != journal.CodeUnknownEvent {
+		return "export the run again: cairn export RUN -o FILE" // the file was cut off, or edited
+	}
 	switch e.Code {
+	case journal.CodeRunNotFound:
+		return "check the id, and that this is the right database; name another one with --store"
+	case journal.CodeFormatTooNew, journal.CodeUnknownEvent:
+		return "upgrade cairn: a newer version has written this"
 	case journal.CodeMalformed:
 		return "correct the value, or leave it out to use the default"
 	case journal.CodeUnreachable:
