@@ -81,6 +81,10 @@ test/sim: ## Simulate for SIM_SECONDS seconds, or as many SEEDS as given
 test/fuzz: ## Run each fuzz target for FUZZTIME
 	@$(TIMED) $@ scripts/fuzz.sh $(FUZZTIME)
 
+.PHONY: record
+record: ## Record runs of the examples that are not in their testdata yet; it overwrites none
+	go test -count=1 -run '^TestRecordedRuns$$' $$(grep -rl --include='*_test.go' '^func TestRecordedRuns' examples | xargs -n1 dirname | sed 's,^,./,') -record
+
 ##@ Measure
 
 .PHONY: sim
