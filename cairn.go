@@ -51,7 +51,8 @@
 //
 // # Testing
 //
-// Package cairntest runs workflows in virtual time, with stubs for steps, and with a crash or an eviction at every place where one can happen.
+// Package cairntest runs workflows in virtual time, with stubs for steps, and with a crash or an eviction at every place where one can happen. It also executes
+// code against runs that were recorded with [Engine.Export], and shows the first difference.
 package cairn
 
 import (

@@ -12,6 +12,8 @@
 //		}, Reminder)
 //	}
 //
+// [Replay] holds the code of today against runs that were recorded: can they go on?
+//
 // A test runs in a bubble of package [testing/synctest]: its clock moves when every goroutine waits. So steps must not do real I/O there, such
 // as calling a server; stub those that do.
 package cairntest

@@ -9,6 +9,7 @@ import (
 	"go/types"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/cairnvet"
+	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -202,4 +204,31 @@ func evaluate(t *testing.T, expression ast.Expr) string {
 	number, exact := constant.Int64Val(constant.ToInt(value.Value))
 	require.True(t, exact)
 	return strconv.FormatInt(number, 10)
+}
+
+// TestExportFormat holds the reference of the format against what is written.
+func TestExportFormat(t *testing.T) {
+	t.Parallel()
+	rows := tables(t, "export.md", 0)
+	for kind := journal.EventType(1); kind.Known(); kind++ {
+		row := rows[kind.String()]
+		require.Len(t, row, 3, "%s is not in export.md", kind)
+		text, _, _ := strings.Cut(row[1], "(")
+		if _, rest, nested := strings.Cut(row[1], ")"); nested {
+			text += rest
+		}
+		var documented []string
+		for name := range strings.FieldsSeq(text) {
+			documented = append(documented, strings.Trim(name, "`"))
+		}
+		require.Equal(t, export.Fields(kind), documented, "the fields of %s", kind)
+	}
+	content, err := os.ReadFile("export.md")
+	require.NoError(t, err)
+	require.Contains(t, string(content), "`"+export.Format+"`, version "+export.Version)
+	header := reflect.TypeFor[export.Header]()
+	for field := range header.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		require.Contains(t, string(content), "`"+name+"`", "a field of the header")
+	}
 }
