@@ -130,6 +130,7 @@ func (p *plan) execute(t *testing.T, f fault, waiting int) *outcome {
 			}
 		}()
 		out = p.follow(e)
+		close(e.ended)
 		<-driven
 	})
 	return out
