@@ -142,11 +142,27 @@ func noDifference(t *testing.T) map[string]struct {
 		}, act: aDay},
 		"an end where the record has none": {was: func(ctx cairn.Context, n int) (string, error) { _, _ = a.Do(ctx, n); return "", longStep(ctx) }, is: steps(a), act: aMoment},
 		"a step that is under way":         {was: func(ctx cairn.Context, n int) (string, error) { return "", longStep(ctx) }, is: steps(extra), act: aMoment},
+		"terminated after a cancel": {was: stubborn, is: func(ctx cairn.Context, n int) (string, error) { _, _ = stubborn(ctx, n); return extra.Do(ctx, n) }, act: func(e *cairntest.Env, run *cairn.Run[string]) {
+			e.Sleep(time.Hour)
+			_ = run.Cancel(e.Context(), "")
+			e.Sleep(time.Hour)
+			_ = run.Terminate(e.Context(), "")
+		}},
 		"terminated": {was: sleeps(steps(a)), is: func(ctx cairn.Context, n int) (string, error) {
 			_, _ = sleeps(steps(a))(ctx, n)
 			return extra.Do(ctx, n)
 		}, act: func(e *cairntest.Env, run *cairn.Run[string]) { aDay(e, run); _ = run.Terminate(e.Context(), "enough") }},
 	}
+}
+
+// stubborn sleeps on when it is cancelled.
+func stubborn(ctx cairn.Context, _ int) (string, error) {
+	if err := cairn.Sleep(ctx, 24*time.Hour); err == nil {
+		return "", nil
+	}
+	clean, done := cairn.Cleanup(ctx, 365*24*time.Hour)
+	defer done()
+	return "", cairn.Sleep(clean, 30*24*time.Hour)
 }
 
 // longStep does a step that takes a month.

@@ -94,6 +94,8 @@ func (r *replay) otherEnd(x *exec) *Difference {
 	switch {
 	case r.end == nil:
 		return nil
+	case r.outcome == nil && r.terminated(x):
+		return nil
 	case r.outcome == nil:
 		return &Difference{Seq: r.end.Seq, What: "the record has come to its end, and the code goes on", Recorded: describeEnd(r.end.Data), Now: r.doing(x, "")}
 	}
@@ -113,6 +115,22 @@ func (r *replay) otherEnd(x *exec) *Difference {
 	}
 	was, is := clip(describeEnd(r.end.Data), describeEnd(r.outcome))
 	return &Difference{Seq: r.end.Seq, What: "the code comes to another end", Recorded: was, Now: "ends with " + is}
+}
+
+// terminated reports whether a run that was asked to stop may have been ended from outside, with the same words: its code waits for something that the record
+// has begun, and wants nothing new.
+func (r *replay) terminated(x *exec) bool {
+	if _, cancelled := r.end.Data.(*journal.RunCancelled); !cancelled {
+		return false
+	}
+	waits := false
+	for w := range x.blocked {
+		if w.key != "" && w.isNew(x) {
+			return false
+		}
+		waits = waits || w.key != ""
+	}
+	return waits && len(r.found) == 0
 }
 
 // sameError compares what is told of an error. Its stack is another one with each build.

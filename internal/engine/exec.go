@@ -150,9 +150,10 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	}
 	x.mu.Lock()
 	x.ending = true
-	end := journal.Event{Data: endOf(x.memos.request, out, err)}
+	request := x.memos.request
 	parent := x.mayHaveChildren()
 	x.mu.Unlock()
+	end := journal.Event{Data: endOf(request, out, err)}
 	if x.replay != nil {
 		x.replayedTo(b, end.Data)
 		return

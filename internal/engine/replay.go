@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -264,8 +265,12 @@ func (x *exec) replayLeftovers(before int) {
 		x.replay.settle()
 		return
 	}
-	x.eng.timers.set(x.eng.now().Add(maxHold), func() { go x.replayLeftovers(moves) })
+	x.eng.timers.set(x.eng.now().Add(maxLeftover), func() { go x.replayLeftovers(moves) })
 }
+
+// maxLeftover is how long a branch that nobody waits for may ask for nothing before it is taken for one that waits for something else. It is long because a
+// busy machine may not let it come to its next call, and costs nothing where branches rest.
+const maxLeftover = 10 * time.Second
 
 // samePayload reports whether two values are equal, however they are stored.
 func samePayload(a, b journal.Payload) bool {
