@@ -26,6 +26,7 @@ func (b *Branch) SetAttributes(name string, changes []journal.AttrChange) error 
 	if err := b.stopped(); err != nil {
 		return err
 	}
+	b.frontier(key, kindAttributes)
 	x := b.x
 	x.mu.Lock()
 	defer x.mu.Unlock()

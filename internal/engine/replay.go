@@ -74,11 +74,12 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 	x := newExec(e, e.self(), store.RunKey{Namespace: namespace, Run: run}, wf, state.Run)
 	x.replay = r
 	if created, ok := history[0].Data.(*journal.RunCreated); ok {
-		x.input = created.Input
+		x.bornAs(created)
 	}
 	if !x.learn(state.Run, history) {
 		return nil, journal.Errorf(journal.CodeUnknownEvent, "the record has events of a newer program")
 	}
+	x.memos.paused = false // the code is executed anyway
 	x.start()
 	defer x.leave(ErrEvicted) // what deferred functions do then is not compared
 	select {
