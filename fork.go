@@ -3,7 +3,6 @@ package cairn
 import (
 	"context"
 
-	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -25,22 +24,21 @@ type Fork struct {
 // still open get new tokens, children that had not ended are started again, and steps that are done again have idempotency keys of their own. What
 // a run did after it was asked to stop is not kept.
 func (w *Workflow[In, Out]) Fork(ctx context.Context, e *Engine, runID string, f Fork) (*Run[Out], error) {
-	return w.fork(ctx, e, runID, f, engine.ForkRequest{})
+	return w.fork(ctx, e, runID, f, journal.ForkSpec{})
 }
 
 // ForkWith is [Workflow.Fork] with another input. Results that are kept stay as they are, whatever they were made of.
 func (w *Workflow[In, Out]) ForkWith(ctx context.Context, e *Engine, runID string, f Fork, in In) (*Run[Out], error) {
-	var req engine.ForkRequest
+	var spec journal.ForkSpec
 	var err error
-	if req.Input, req.Digest, err = encode(in); err != nil {
+	if spec.Input, spec.Digest, err = encode(in); err != nil {
 		return nil, err
 	}
-	return w.fork(ctx, e, runID, f, req)
+	return w.fork(ctx, e, runID, f, spec)
 }
 
-func (w *Workflow[In, Out]) fork(ctx context.Context, e *Engine, runID string, f Fork, req engine.ForkRequest) (*Run[Out], error) {
-	req.Workflow = w.name
-	id, err := e.fork(ctx, runID, f, req)
+func (w *Workflow[In, Out]) fork(ctx context.Context, e *Engine, runID string, f Fork, spec journal.ForkSpec) (*Run[Out], error) {
+	id, err := e.fork(ctx, runID, w.name, f, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +47,11 @@ func (w *Workflow[In, Out]) fork(ctx context.Context, e *Engine, runID string, f
 
 // Fork is [Workflow.Fork] for who does not have the workflow: tools, for instance. It returns the id of the new run.
 func (e *Engine) Fork(ctx context.Context, runID string, f Fork) (string, error) {
-	id, err := e.fork(ctx, runID, f, engine.ForkRequest{})
+	id, err := e.fork(ctx, runID, "", f, journal.ForkSpec{})
 	return formatRun(id), err
 }
 
-func (e *Engine) fork(ctx context.Context, runID string, f Fork, req engine.ForkRequest) (journal.ID, error) {
+func (e *Engine) fork(ctx context.Context, runID, workflow string, f Fork, spec journal.ForkSpec) (journal.ID, error) {
 	if err := notInWorkflow(ctx, "Fork"); err != nil {
 		return journal.ID{}, err
 	}
@@ -62,10 +60,10 @@ func (e *Engine) fork(ctx context.Context, runID string, f Fork, req engine.Fork
 		return journal.ID{}, err
 	}
 	if f.Reason != "" {
-		if req.Reason, err = payload.Encode(f.Reason); err != nil {
+		if spec.Reason, err = payload.Encode(f.Reason); err != nil {
 			return journal.ID{}, err
 		}
 	}
-	req.Source, req.From, req.Drop, req.StartKey, req.Actor = source, f.From, f.Drop, f.StartKey, f.Actor
-	return e.inner.Fork(ctx, req)
+	spec.From, spec.Drop, spec.StartKey, spec.Actor = f.From, f.Drop, f.StartKey, f.Actor
+	return e.inner.Fork(ctx, source, workflow, spec)
 }

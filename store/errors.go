@@ -12,6 +12,8 @@ var (
 	ErrConflict = errors.New("the batch collides with another writer")
 	// ErrBusy says that the database asks to try the same batch again: a deadlock, a lock that was not had in time.
 	ErrBusy = errors.New("the database is busy")
+	// ErrSourceGone says that a fork keeps events of a run that is not there any more. Nothing was written.
+	ErrSourceGone = errors.New("the run that is forked is gone")
 	// ErrUnknownOutcome says that the connection was lost while a batch was being committed.
 	ErrUnknownOutcome = errors.New("it is not known whether the batch was committed")
 )

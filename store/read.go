@@ -24,6 +24,10 @@ type Reader interface {
 	// Journal returns the run and all events after a position, unpaged, from one moment: what replay needs.
 	Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*Journal, error)
 
+	// Outline is Journal without the data of outcomes that say nothing about anything but their step, see [journal.Event.IsOutline]: what a
+	// fork needs.
+	Outline(ctx context.Context, namespace string, id journal.ID) (*Journal, error)
+
 	// Due lists runs that somebody should look at, those that wait longest first: nobody owns them and their time has come, or
 	// something came from outside to a run of the given owner.
 	Due(ctx context.Context, f DueFilter) ([]DueRun, error)

@@ -103,3 +103,16 @@ func RunOutcome(r *journal.Run, end journal.Data) {
 		r.Error = d
 	}
 }
+
+// InOutline reports whether an event stands in an outline without its data. All but that of it is known.
+func InOutline(e *journal.Event, data []byte) (bool, error) {
+	if !e.IsOutline() {
+		return false, nil
+	}
+	if !journal.MayClose(data) {
+		return true, nil
+	}
+	d, err := journal.DecodeData(e.Type, journal.Encoded{Data: data})
+	decision, ok := d.(*journal.StepCompleted)
+	return !ok || len(decision.Closes) == 0, err
+}

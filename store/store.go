@@ -127,7 +127,9 @@ type RunChange struct {
 	State  *journal.State
 	New    bool // the run does not exist yet
 	Events []journal.Event
-	Rows   journal.Changed
+	// Kept are events of another run that are copied; [ErrSourceGone] if they are not there.
+	Kept []journal.Kept
+	Rows journal.Changed
 	// Was is what the run's row was computed from; the row is only changed if its owner and epoch are still these.
 	Was *journal.Run
 }

@@ -45,6 +45,7 @@ type runBatch struct {
 	unreadable error
 	before     []journal.Event // read before the batch
 	events     []journal.Event // written by it
+	kept       []journal.Kept  // and taken over from other runs
 }
 
 func newBatch(c *Committer, groups []group) *batch {
@@ -105,6 +106,12 @@ func (b *batch) run(ctx context.Context) error {
 				return b.giveUp(ctx, b.c.closedError())
 			}
 			pause = min(2*pause, maxPause)
+		case errors.Is(err, store.ErrSourceGone):
+			b.rollback()
+			if len(b.runs) > 1 {
+				return b.oneByOne(ctx)
+			}
+			return b.giveUp(ctx, journal.Errorf(journal.CodeRunNotFound, "%w", err))
 		case journal.CodeOf(err) == journal.CodeUnreachable && !b.sent && try == 1:
 			b.rollback() // the connection was lost before anything was sent to be committed
 		case journal.CodeOf(err) == journal.CodeCorrupt && len(b.runs) > 1:
@@ -216,7 +223,7 @@ func (b *batch) attempt(ctx context.Context) error {
 // guess gives each run the state that is remembered of it.
 func (b *batch) guess() {
 	for _, r := range b.runs {
-		r.events, r.before = nil, nil
+		r.events, r.before, r.kept = nil, nil, nil
 		r.verified, r.busy, r.was, r.unreadable = false, false, nil, nil
 		r.state = b.c.cache.get(r.key)
 		if r.state == nil && !b.careful && onlyCreates(r.tickets[0].cmd) {
@@ -302,6 +309,7 @@ func (r *runBatch) reduce(env journal.Env, outside *journal.Outside) {
 		if t.err != nil {
 			continue
 		}
+		r.kept = append(r.kept, t.result.Kept...)
 		if t.cmd.Read.Kind != journal.ReadNone {
 			t.result.Read = r.read(t.cmd.Read, t.result)
 		}
@@ -335,7 +343,7 @@ func (r *runBatch) reset() {
 	if r.state != nil {
 		r.state.Rollback()
 	}
-	r.events = nil
+	r.events, r.kept = nil, nil
 }
 
 // rollback takes the batch back: the remembered states are again those before it.
@@ -378,7 +386,7 @@ func (b *batch) changes(now journal.Time) *store.Changes {
 	for _, r := range b.runs {
 		rows := r.state.Changed()
 		if r.state.Run != nil && (len(r.events) > 0 || rows.Run) {
-			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Rows: rows, Was: r.was})
+			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Kept: r.kept, Rows: rows, Was: r.was})
 		}
 	}
 	return changes

@@ -69,6 +69,7 @@ type memos struct {
 	hooks     map[journal.ID]*memo
 	closed    map[string]bool          // branches that lost a race, by path
 	last      int64                    // the last event
+	kept      int64                    // events up to here are those of the run that this one was forked from
 	replied   map[int64]bool           // deliveries that were answered, by their events
 	cancelled int64                    // the event that asked the run to stop, 0: none
 	request   *journal.CancelRequested // what it said
@@ -113,6 +114,10 @@ func (m *memos) isOutcome(e *journal.Event) bool {
 func (m *memos) fold(run journal.ID, e *journal.Event) {
 	m.last = e.Seq
 	switch d := e.Data.(type) {
+	case *journal.RunCreated:
+		if !d.ForkedFrom.IsZero() {
+			m.kept = d.LastKept()
+		}
 	case *journal.CancelRequested:
 		if m.cancelled == 0 {
 			m.cancelled, m.request = e.Seq, d
@@ -143,13 +148,13 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepCompleted:
 		s := m.get(e.Key, kindStep)
 		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.StartedAt+journal.Time(d.Took)
-		s.copied, s.completed = d.Copied, e.Seq
+		s.copied, s.completed = e.Seq <= m.kept, e.Seq
 		for _, path := range d.Closes {
 			m.closed[path] = true
 		}
 	case *journal.StepFailed:
 		s := m.get(e.Key, kindStep)
-		s.copied, s.completed = d.Copied, e.Seq
+		s.copied, s.completed = e.Seq <= m.kept, e.Seq
 		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.StartedAt+journal.Time(d.Took)
 		if s.failed == nil {
 			s.failed = &journal.Error{Code: journal.CodeInternal, Message: "the step failed"}

@@ -16,6 +16,8 @@ type Command struct {
 	Read   Read
 	// Messages are put into their queues together with the events.
 	Messages []Message
+	// Keeps are what a fork takes over of its source without looking at it, in the order of the events that they come before.
+	Keeps []Keep
 
 	checked bool // by Check, and found good
 }
@@ -147,6 +149,8 @@ type Result struct {
 	Outcomes []Outcome
 	// Read is what the command asked to read.
 	Read []Event
+	// Kept are events of another run that come to stand in the journal, too.
+	Kept []Kept
 	// Effects are what must happen once the command is durable.
 	Effects Effects
 
@@ -260,6 +264,9 @@ func (c *Command) born() bool {
 
 // forks reports whether the command makes a run out of another one's results.
 func (c *Command) forks() bool {
+	if len(c.Events) == 0 {
+		return false
+	}
 	d, ok := c.Events[0].Data.(*RunCreated)
 	return ok && !d.ForkedFrom.IsZero()
 }

@@ -26,6 +26,7 @@ type RunCreated struct {
 	Root        ID                `cbor:"10,keyasint,omitzero"`
 	ForkedFrom  ID                `cbor:"11,keyasint,omitzero"`
 	ForkedAt    int64             `cbor:"12,keyasint,omitempty"` // the source's last sequence when it was forked
+	Kept        int64             `cbor:"16,keyasint,omitempty"` // how many events behind its birth and start a fork has from its source
 	StartAt     Time              `cbor:"13,keyasint,omitempty"` // delayed start
 	Seed        ID                `cbor:"14,keyasint,omitzero"`  // the run whose derived ids and randomness this one repeats: what a fork keeps goes with them
 	SeedAt      Time              `cbor:"15,keyasint,omitempty"` // and when that one was created
@@ -92,7 +93,6 @@ type StepCompleted struct {
 	Attempt   int    `cbor:"2,keyasint,omitempty"` // the attempt that succeeded
 	StartedAt Time   `cbor:"3,keyasint,omitempty"`
 	Digest    []byte `cbor:"4,keyasint,omitempty"` // of the input, to notice code that changed
-	Copied    bool   `cbor:"5,keyasint,omitempty"` // kept from the run that this one was forked from
 	Took      int64  `cbor:"6,keyasint,omitempty"` // milliseconds from StartedAt to the end
 	// Closes are the branches that lose with this decision.
 	Closes []string `cbor:"7,keyasint,omitempty"`
@@ -106,7 +106,6 @@ type StepFailed struct {
 	Attempt   int     `cbor:"2,keyasint,omitempty"`
 	StartedAt Time    `cbor:"3,keyasint,omitempty"`
 	Digest    []byte  `cbor:"4,keyasint,omitempty"`
-	Copied    bool    `cbor:"5,keyasint,omitempty"`
 	Error     *Error  `cbor:"6,keyasint,omitempty"`
 	Took      int64   `cbor:"7,keyasint,omitempty"`
 	Input     Payload `cbor:"-"`

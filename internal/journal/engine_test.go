@@ -67,7 +67,6 @@ func engineRows() []row {
 		{name: "by an outsider, started", given: []Event{started(), begun}, when: done, from: outsider},
 		{name: "by an outsider, ended: the ghost", given: []Event{started(), begun, ended()}, when: done, from: outsider, code: CodeRunEnded, status: 409},
 		{name: "pending", when: done, code: CodeIllegalTransition, status: 409},
-		{name: "copied into a run that is no fork", given: []Event{started()}, when: keyed("charge", &StepCompleted{Copied: true}), code: CodeIllegalTransition, status: 409},
 		{name: "pending", when: keyed("charge", &StepCreated{}), code: CodeIllegalTransition, status: 409},
 
 		{name: "first start", given: []Event{started()}, after: 5, when: begun, then: step(func(t *testing.T, s *Step) {

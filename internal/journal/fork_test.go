@@ -6,8 +6,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestFork(t *testing.T) {
-	t.Parallel()
+// forkOf reduces a fork of the run that tests are about.
+func (b *bench) forkOf(t *testing.T, source, run ID, spec ForkSpec) *Result {
+	t.Helper()
+	spec.NewToken = func() (string, error) { return "new token", nil }
+	cmd, err := Fork(ns, b.state(source).Run, 1, b.logs[source], run, &spec)
+	require.NoError(t, err)
+	cmd.Guards.Owner, cmd.WakeAt = Ownership{Incarnation: p1, Epoch: 1}, b.now
+	return b.must(t, cmd)
+}
+
+func forked(t *testing.T) *bench {
+	t.Helper()
 	b := newBench()
 	b.must(t, &Command{
 		Events: []Event{{Data: &RunCreated{Workflow: "checkout", StartKey: "k", Parent: testID(9), Attributes: map[string]string{"$x": "1"}, AllowReserved: true, Input: Payload("in")}}},
@@ -19,73 +29,102 @@ func TestFork(t *testing.T) {
 		keyed("charge", &StepStarted{Name: "Charge", Input: Payload("card")}),
 		keyed("charge", &StepRetrying{Error: &Error{Code: "busy"}}),
 		keyed("charge", &StepStarted{}),
-		keyed("charge", &StepFailed{Error: &Error{Code: "declined"}}),
-		keyed("approval", &HookCreated{Token: "t"}),
+		keyed("charge", &StepFailed{Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &Error{Code: "declined"}}),
+		keyed("nap", &WaitCreated{ResumeAt: t0 + 5000, Kind: "sleep"}),
+		keyed("nap", &WaitCompleted{ResumeAt: t0 + 5000}),
+		keyed("limit", &WaitCreated{ResumeAt: t0 + 1e6, Kind: "deadline"}),
+		keyed("approval", &HookCreated{Token: "t", Metadata: Payload("m")}),
+		keyed("approval", &HookReceived{Sender: "ann", Payload: Payload("yes")}),
+		keyed("approval", &HookReplied{To: 12, Value: Payload("thanks")}),
+		{Data: &AttrSet{Changes: []AttrChange{{Key: "color", Value: "red"}}}},
+		{Data: &Annotated{Name: "seen"}},
 		keyed("ship", &StepStarted{}),
 		keyed("note", &StepCompleted{Result: Payload("r3")}),
+		keyed("limit", &WaitCompleted{ResumeAt: t0 + 1e6}),
 	} {
 		b.later(1e9)
 		_, err := b.write(e)
 		require.NoError(t, err)
 	}
-	source := viewsOf(b.state(theRun))
-	log := b.logs[theRun]
+	return b
+}
 
-	fork := func(from string, input Payload) *Result {
-		drop, err := DropFrom(log, from)
-		require.NoError(t, err)
-		cmd, err := Fork(ns, theRun, log, another, drop, input)
-		require.NoError(t, err)
-		return b.must(t, cmd)
-	}
-	res := fork("ship", nil)
+func TestFork(t *testing.T) {
+	t.Parallel()
+	b := forked(t)
+	source := viewsOf(b.state(theRun))
+	received := b.logs[theRun][11]
+	res := b.forkOf(t, theRun, another, ForkSpec{From: "ship", Actor: "ann", Reason: Payload("why")})
 	require.Equal(t, source, viewsOf(b.state(theRun)), "the source is not touched")
-	require.Equal(t, []EventType{EventRunCreated, EventStepCompleted, EventStepFailed}, types(res.Appended))
-	created := res.Appended[0].Data.(*RunCreated)
-	require.Equal(t, theRun, created.ForkedFrom)
-	require.Equal(t, int64(10), created.ForkedAt)
-	require.Equal(t, Payload("in"), created.Input)
-	require.Empty(t, created.StartKey)
-	require.False(t, created.AllowReserved, "a flag that is not stored does not show")
-	require.True(t, created.Parent.IsZero(), "nobody waits for the fork")
-	require.Equal(t, &StepCompleted{Name: "Reserve", Digest: []byte("d"), Result: Payload("r1"), Copied: true}, res.Appended[1].Data)
+	require.Equal(t, []EventType{
+		EventRunCreated, EventRunStarted, EventStepCompleted, EventStepFailed, EventWaitCreated, EventWaitCompleted, EventHookCreated, EventHookReceived, EventHookReplied,
+		EventAttrSet, EventAnnotated,
+	}, types(res.Appended))
+	require.Equal(t, &RunCreated{
+		Workflow: "checkout", Input: Payload("in"), Root: another, ForkedFrom: theRun, ForkedAt: 18, Kept: 8, Seed: theRun, SeedAt: t0,
+		Attributes: map[string]string{"$x": "1", ForkedFrom: PrefixRun.Format(theRun)},
+	}, res.Appended[0].Data, "nobody waits for the fork, and its start key is its own")
 	require.Equal(t, &StepFailed{
-		Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &Error{Code: "declined"}, Input: Payload("card"), Copied: true,
-	}, res.Appended[2].Data, "with what only earlier events say")
-	require.Equal(t, StatusPending, res.Run.Status)
-	require.Equal(t, map[string]string{"$x": "1"}, res.Run.Attributes)
-	require.Equal(t, []ID{another}, res.Effects.Wake)
-	require.Empty(t, b.state(another).Hooks)
+		Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &Error{Code: "declined"}, Input: Payload("card"),
+	}, res.Appended[3].Data, "with what only earlier events say")
+	require.Equal(t, &HookCreated{Token: "new token", Metadata: Payload("m")}, res.Appended[6].Data)
+	require.Equal(t, At{received.At, Payload("yes")}, at(res.Appended[7]), "it came when it came")
+	require.Equal(t, &HookReplied{To: 8, Value: Payload("thanks")}, res.Appended[8].Data)
+	require.Equal(t, &Annotated{Name: "cairn.fork", Actor: "ann", Value: Payload("why")}, res.Appended[10].Data)
+	require.Equal(t, StatusRunning, res.Run.Status)
+	require.True(t, res.Run.Owner.IsZero())
+	require.Equal(t, b.now, res.Run.WakeAt)
+	require.Equal(t, "red", res.Run.Attributes["color"])
 	_, finished := b.state(another).StepOutcome(DeriveID(another, PrefixStep, "reserve"))
 	require.True(t, finished, "ids follow from the new run")
 	requireFolds(t, another, b.state(another), b.logs[another])
 
-	_, err := b.try(&Command{Run: another, Events: []Event{keyed("ship", &StepCompleted{Copied: true})}})
-	require.Equal(t, CodeIllegalTransition, CodeOf(err), "results are copied with the birth alone")
-
-	delete(b.states, another)
-	res = fork("reserve", Payload("new"))
-	require.Equal(t, []EventType{EventRunCreated}, types(res.Appended))
+	third := testID(3)
+	res = b.forkOf(t, theRun, third, ForkSpec{From: "reserve", Input: Payload("new"), Digest: []byte("x"), StartKey: "again"})
+	require.Equal(t, []EventType{EventRunCreated, EventRunStarted}, types(res.Appended))
 	require.Equal(t, Payload("new"), res.Appended[0].Data.(*RunCreated).Input)
+}
+
+// At is when something came, and what.
+type At struct {
+	At Time
+	In Payload
+}
+
+func at(e Event) At {
+	d, _ := e.Data.(*HookReceived)
+	return At{d.At, d.Payload}
+}
+
+// A fork that drops single keys keeps what came after them.
+func TestForkWithout(t *testing.T) {
+	t.Parallel()
+	b := forked(t)
+	res := b.forkOf(t, theRun, another, ForkSpec{Drop: []string{"reserve", "approval", "nap"}})
+	require.Equal(t, []EventType{EventRunCreated, EventRunStarted, EventStepFailed, EventWaitCreated, EventAttrSet, EventStepCompleted, EventWaitCompleted}, types(res.Appended))
+}
+
+// What a run did after it was asked to stop is not kept.
+func TestForkOfACancelledRun(t *testing.T) {
+	t.Parallel()
+	b := newRun(t, Engine, started(), keyed("a", &StepCompleted{}), Event{Data: &CancelRequested{}}, keyed("b", &StepFailed{Error: &Error{Code: "cancelled"}}), keyed("c", &StepCompleted{}), Event{Data: &RunCancelled{}})
+	res := b.forkOf(t, theRun, another, ForkSpec{From: "c"})
+	require.Equal(t, []EventType{EventRunCreated, EventRunStarted, EventStepCompleted}, types(res.Appended))
 }
 
 func TestForkOfAFork(t *testing.T) {
 	t.Parallel()
-	b := newRun(t, Engine, started(), keyed("a", &StepCompleted{Result: Payload("1")}), ended())
-	keep := func(string) bool { return false }
+	b := newRun(t, Engine, started(), keyed("a", &StepCompleted{Result: Payload("1")}), keyed("z", &StepCompleted{}), ended())
 	third := testID(3)
-	cmd, err := Fork(ns, theRun, b.logs[theRun], another, keep, nil)
-	require.NoError(t, err)
-	b.must(t, cmd)
-	cmd, err = Fork(ns, another, b.logs[another], third, keep, nil)
-	require.NoError(t, err)
-	b.must(t, cmd)
-	require.Equal(t, another, b.state(third).Run.ForkedFrom)
-	_, finished := b.state(third).StepOutcome(DeriveID(third, PrefixStep, "a"))
-	require.True(t, finished)
+	b.forkOf(t, theRun, another, ForkSpec{From: "z"})
+	b.forkOf(t, another, third, ForkSpec{Drop: []string{"a"}})
+	created := b.logs[third][0].Data.(*RunCreated)
+	require.Equal(t, another, created.ForkedFrom)
+	require.Equal(t, theRun, created.Seed)
+	require.Equal(t, int64(2), created.LastKept())
 }
 
-// A fork copies as many results as there are.
+// A fork copies as many results as there are; those that it has not read, it takes over.
 func TestForkOfALongRun(t *testing.T) {
 	t.Parallel()
 	b := newRun(t, Engine, started())
@@ -93,26 +132,51 @@ func TestForkOfALongRun(t *testing.T) {
 		_, err := b.write(keyed(string(rune('a'+i%26))+testID(uint32(i)).String(), &StepCompleted{}))
 		require.NoError(t, err)
 	}
-	cmd, err := Fork(ns, theRun, b.logs[theRun], another, func(string) bool { return false }, nil)
+	_, err := b.write(keyed("last", &StepCompleted{}))
 	require.NoError(t, err)
-	res := b.must(t, cmd)
-	require.Len(t, res.Appended, MaxEvents+2)
+	res := b.forkOf(t, theRun, another, ForkSpec{From: "last"})
+	require.Len(t, res.Appended, MaxEvents+3)
+
+	log := b.logs[theRun]
+	for i := range log[2:] {
+		log[2+i].Data, log[2+i].Entity = nil, ID{}
+	}
+	third := testID(3)
+	res = b.forkOf(t, theRun, third, ForkSpec{From: "last"})
+	require.Equal(t, []Kept{{To: 3, Ref: 1, First: 3, Last: MaxEvents + 3}}, res.Kept)
+	require.Equal(t, int64(MaxEvents+3), res.Seq)
+	require.False(t, b.state(third).Complete)
+	b.state(third).Rollback()
 }
 
 func TestForkRefuses(t *testing.T) {
 	t.Parallel()
-	keep := func(string) bool { return false }
-	_, err := Fork(ns, theRun, nil, another, keep, nil)
-	require.Equal(t, CodeRunNotFound, CodeOf(err))
-	_, err = Fork(ns, theRun, newRun(t, World6).logs[theRun], another, keep, nil)
-	require.Equal(t, CodeUnsupported, CodeOf(err))
-	_, err = DropFrom(newRun(t, Engine).logs[theRun], "charge")
-	require.Equal(t, CodeStepNotFound, CodeOf(err))
-
-	b := newRun(t, Engine, started(), keyed("a", &StepCompleted{}))
-	cmd, err := Fork(ns, theRun, b.logs[theRun], another, keep, nil)
-	require.NoError(t, err)
-	cmd.Events = append(cmd.Events, keyed("a", &StepCompleted{Copied: true}))
-	_, err = b.try(cmd)
-	require.Equal(t, CodeStepFinished, CodeOf(err), "a step is copied once")
+	world, b := newRun(t, World6), newRun(t, Engine, started(), keyed("a", &StepCompleted{}))
+	for _, c := range []struct {
+		b    *bench
+		spec ForkSpec
+		code Code
+	}{
+		{world, ForkSpec{From: "a"}, CodeUnsupported},
+		{b, ForkSpec{}, CodeMalformed},
+		{b, ForkSpec{From: "a", Drop: []string{"a"}}, CodeMalformed},
+		{b, ForkSpec{From: "charge"}, CodeStepNotFound},
+		{b, ForkSpec{Drop: []string{"a", "charge"}}, CodeStepNotFound},
+	} {
+		_, err := Fork(ns, c.b.state(theRun).Run, 1, c.b.logs[theRun], another, &c.spec)
+		require.Equal(t, c.code, CodeOf(err))
+	}
+	for _, cmd := range []*Command{
+		{Events: []Event{keyed("b", &StepCompleted{})}, Keeps: []Keep{{Ref: 1, First: 1, Last: 2}}},
+		{Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}, started()}, Keeps: []Keep{{Before: 2, First: 1, Last: 2}}},
+		{Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}, started()}, Keeps: []Keep{{Before: 2, Ref: 1, First: 3, Last: 2}}},
+	} {
+		cmd.Guards.Owner = Ownership{Incarnation: p1, Epoch: 1}
+		_, err := b.try(cmd)
+		require.Equal(t, CodeMalformed, CodeOf(err))
+	}
+	_, err := b.try(&Command{
+		Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}}, Keeps: []Keep{{Before: 0, Ref: 1, First: 1, Last: 1}},
+	})
+	require.Equal(t, CodeIllegalTransition, CodeOf(err), "nothing comes before its birth")
 }

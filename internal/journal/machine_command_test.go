@@ -84,10 +84,11 @@ func (m *machine) fork(cmd *Command) {
 		return
 	}
 	dropped := strconv.Itoa(m.next(3))
-	fork, err := Fork(ns, source, m.log[source], cmd.Run, func(key string) bool { return key == dropped }, nil)
+	fork, err := Fork(ns, m.state[source].Run, 1, m.log[source], cmd.Run, &ForkSpec{Drop: []string{dropped}, NewToken: func() (string, error) { return dropped, nil }})
 	if err != nil {
-		m.t.Fatal(err)
+		return // it does not have the key
 	}
+	fork.Guards.Owner = Ownership{Incarnation: m.incarnation(), Epoch: 1}
 	*cmd = *fork
 }
 
@@ -120,7 +121,7 @@ func (m *machine) event(s *State) Event {
 	case 7:
 		return of(step, n, &StepRetrying{Error: &Error{Code: "e"}, RetryAfter: m.now + Time(m.next(3)*500)})
 	case 8, 9:
-		return of(step, n, &StepCompleted{Result: value, Attempt: m.next(3), Copied: m.next(8) == 0, StartedAt: m.now - 1})
+		return of(step, n, &StepCompleted{Result: value, Attempt: m.next(3), StartedAt: m.now - 1})
 	case 10:
 		return of(step, n, &StepFailed{Error: &Error{Message: "x\xff"}, Input: value})
 	case 11, 12, 13:

@@ -47,6 +47,9 @@ func (r *reduction) run() error {
 	}
 	r.result.Outcomes = make([]Outcome, 0, len(r.cmd.Events))
 	for i := range r.cmd.Events {
+		if err := r.keep(i); err != nil {
+			return err
+		}
 		outcome, err := r.event(r.cmd.Events[i])
 		if err != nil {
 			if !r.cmd.PerEvent {
@@ -61,6 +64,9 @@ func (r *reduction) run() error {
 	}
 	if r.s.Run == nil {
 		return r.noRun()
+	}
+	if err := r.keep(len(r.cmd.Events)); err != nil {
+		return err
 	}
 	if err := r.lease(); err != nil {
 		return err
@@ -96,6 +102,9 @@ func (c *Command) Check() error {
 	}
 	if err := CheckNamespace(c.Namespace); err != nil {
 		return err
+	}
+	if len(c.Keeps) > 0 && (c.PerEvent || !c.forks()) {
+		return Errorf(CodeMalformed, "only a fork takes over events of another run")
 	}
 	if len(c.Events) > MaxEvents && !c.forks() {
 		return Errorf(CodeLimitExceeded, "%d events in one command; at most %d are allowed", len(c.Events), MaxEvents)
@@ -402,6 +411,9 @@ func (r *reduction) release() error {
 	}
 	next := r.s.editRun()
 	next.Owner, next.WakeAt = ID{}, first
+	if first != 0 && first <= r.env.Now { // others may be free to go on with it
+		r.result.Effects.Wake = append(r.result.Effects.Wake, next.ID)
+	}
 	return nil
 }
 

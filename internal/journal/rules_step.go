@@ -44,40 +44,32 @@ func (r *reduction) engineStepStarted(e *Event, _ *Outcome) (verdict, error) {
 }
 
 // engineStepOutcome is the law for step_retrying, step_completed and step_failed in the engine's dialect: a step
-// without a recorded start is known to the owner alone; a copied result belongs to the birth of a fork.
+// without a recorded start is known to the owner alone.
 func (r *reduction) engineStepOutcome(e *Event, _ *Outcome) (verdict, error) {
-	name, copied := stepFacts(e.Data)
-	if err := CheckText("the step's name", name, MaxName); err != nil {
+	if err := CheckText("the step's name", stepName(e.Data), MaxName); err != nil {
 		return 0, err
-	}
-	run := r.s.Run
-	if forking := r.result.created && !run.ForkedFrom.IsZero(); copied && !forking {
-		return 0, Errorf(CodeIllegalTransition, "%s: results are copied into a fork with its birth, and only then", e.Type)
-	}
-	if run.Status == StatusPending && !copied {
-		return 0, Errorf(CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, run.Status)
 	}
 	step, err := r.openStep(e)
 	if err != nil {
 		return 0, err
 	}
-	byOwner := copied || !r.cmd.Guards.Owner.Incarnation.IsZero()
-	if step == nil && (!byOwner || !r.s.Complete) {
+	whole := r.s.Complete || r.result.created // of what a fork keeps unread, nothing comes a second time
+	if step == nil && (r.cmd.Guards.Owner.Incarnation.IsZero() || !whole) {
 		return 0, stepNotFound(e)
 	}
 	return appends, nil
 }
 
-func stepFacts(d Data) (name string, copied bool) {
+func stepName(d Data) string {
 	switch d := d.(type) {
 	case *StepCompleted:
-		return d.Name, d.Copied
+		return d.Name
 	case *StepFailed:
-		return d.Name, d.Copied
+		return d.Name
 	case *StepRetrying:
-		return d.Name, false
+		return d.Name
 	default:
-		return "", false
+		return ""
 	}
 }
 
@@ -141,12 +133,5 @@ func (r *reduction) worldStepOutcome(e *Event, _ *Outcome) (verdict, error) {
 	if step == nil {
 		return 0, stepNotFound(e)
 	}
-	name, copied := stepFacts(e.Data)
-	if err := CheckText("the step's name", name, MaxName); err != nil {
-		return 0, err
-	}
-	if copied {
-		return 0, Errorf(CodeUnsupported, "results are copied only into forks of dialect engine")
-	}
-	return appends, nil
+	return appends, CheckText("the step's name", stepName(e.Data), MaxName)
 }

@@ -202,6 +202,7 @@ const (
 	undoToken
 	undoStartKey
 	undoDelivery
+	undoComplete
 )
 
 // mark is a point to which a state can be rolled back.
@@ -250,6 +251,8 @@ func (s *State) takeBack(u *undo) {
 		delete(u.outside.outside.StartKeys, u.outside.startKey)
 	case undoDelivery:
 		u.outside.outside.Deliveries[u.outside.delivery.Message] = u.outside.delivery.Number
+	case undoComplete:
+		s.Complete = true
 	}
 }
 
@@ -276,6 +279,14 @@ func (s *State) editRun() *Run {
 func (s *State) setSeq(seq int64) {
 	s.undo = append(s.undo, undo{kind: undoSeq, seq: s.Seq})
 	s.Seq = seq
+}
+
+// setIncomplete says that the journal holds what the state does not.
+func (s *State) setIncomplete() {
+	if s.Complete {
+		s.undo = append(s.undo, undo{kind: undoComplete})
+		s.Complete = false
+	}
 }
 
 func (s *State) setStep(step *Step) {

@@ -224,14 +224,12 @@ func (s *story) fork(t *testing.T, td *datadriven.TestData) string {
 	td.ScanArgs(t, "of", &of)
 	td.ScanArgs(t, "from", &from)
 	source, run := s.id(of), s.id(td.CmdArgs[0].Key)
-	drop, err := DropFrom(s.logs[source], from)
+	spec := &ForkSpec{From: from, NewToken: func() (string, error) { return "fresh", nil }}
+	cmd, err := Fork(ns, s.state(source).Run, 1, s.logs[source], run, spec)
 	if err != nil {
 		return "refused: " + s.refusal(err)
 	}
-	cmd, err := Fork(ns, source, s.logs[source], run, drop, nil)
-	if err != nil {
-		return "refused: " + s.refusal(err)
-	}
+	cmd.Guards.Owner, cmd.WakeAt = Ownership{Incarnation: p1, Epoch: 1}, s.now
 	for _, e := range cmd.Events[1:] {
 		s.names[DeriveID(run, PrefixStep, e.Key)] = e.Key
 	}

@@ -105,8 +105,7 @@ func worldSteps() []row {
 			row{name: "late and missing", given: []Event{ended()}, when: outcome, code: CodeStepNotFound, status: 404},
 		)
 	}
-	copied := about(s1, &StepCompleted{Copied: true})
-	return append(rows, row{name: "copied", given: []Event{created}, when: copied, code: CodeUnsupported, status: 400})
+	return rows
 }
 
 func TestTooEarlySaysHowLong(t *testing.T) {

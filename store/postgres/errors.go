@@ -17,6 +17,7 @@ import (
 const (
 	stateNotRun           = "22012" // division by zero: the writer's row was not moved on
 	stateMiscounted       = "22P02" // text that is no number: not all rows were found as expected
+	stateNoSource         = "22007" // text that is no date: a fork keeps events that are not there
 	stateBadText          = "22021" // a NUL byte, or not UTF-8
 	stateUnique           = "23505"
 	stateReadOnly         = "25006"
@@ -127,6 +128,8 @@ func refusal(err error) error {
 	switch sqlState(err) {
 	case stateUnique, stateMiscounted:
 		return fmt.Errorf("%w: %w", store.ErrConflict, err)
+	case stateNoSource:
+		return fmt.Errorf("%w: %w", store.ErrSourceGone, err)
 	case stateSerialization, stateDeadlock, stateLockNotAvailable:
 		return fmt.Errorf("%w: %w", store.ErrBusy, err)
 	default:

@@ -21,6 +21,7 @@ const (
 	stmtUpdateRuns
 	stmtWakeRuns
 	stmtInsertEvents
+	stmtCopyEvents
 	stmtUpsertSteps
 	stmtDeleteHooks
 	stmtSweepHooks
@@ -64,6 +65,7 @@ var statements = [statementCount]struct{ name, sql string }{
 	stmtUpdateRuns:          {"cairn_update_runs", updateRuns},
 	stmtWakeRuns:            {"cairn_wake_runs", wakeRuns},
 	stmtInsertEvents:        {"cairn_insert_events", insertEvents},
+	stmtCopyEvents:          {"cairn_copy_events", copyEvents},
 	stmtUpsertSteps:         {"cairn_upsert_steps", upsertSteps},
 	stmtDeleteHooks:         {"cairn_delete_hooks", deleteHooks},
 	stmtSweepHooks:          {"cairn_sweep_hooks", sweepHooks},

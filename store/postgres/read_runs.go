@@ -289,11 +289,50 @@ const (
 	beginSnapshot = `begin isolation level repeatable read, read only`
 	selectJournal = `select (select coalesce(max(e.seq), 0) from events e where e.run = r.no), ` + attributeColumns + `, ` + runColumns + `
 		from runs r where r.ns = $1 and r.id = $2`
+	// selectOutline leaves the payloads out of outcomes that may be taken over as they are.
+	selectOutline = `select e.seq, e.type, e.at, e.entity, coalesce(e.key, ''), e.data, case when e.entity is not null or e.type not in (9, 10) then e.input end,
+		case when e.entity is not null or e.type not in (9, 10) then e.output end
+		from events e where e.run = (select no from runs where ns = $1 and id = $2) order by e.seq`
 	selectLog = `select ` + eventColumns + ` from events e where e.run = (select no from runs where ns = $1 and id = $2) and e.seq > $3 order by e.seq`
 )
 
-// Journal implements [store.Reader]. Both queries see the same moment, and travel together with the transaction around them.
+// Journal implements [store.Reader].
 func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
+	return s.journal(ctx, namespace, id, selectLog, (*eventScan).result, after)
+}
+
+// Outline implements [store.Reader].
+func (s *Store) Outline(ctx context.Context, namespace string, id journal.ID) (*store.Journal, error) {
+	var decisions []int // which must be read after all: there are few
+	n := 0
+	j, err := s.journal(ctx, namespace, id, selectOutline, func(row *eventScan, run journal.ID) (journal.Event, error) {
+		n++
+		row.event.Type = journal.EventType(row.kind)
+		if skip, err := store.InOutline(&row.event, row.enc.Data); skip || err != nil {
+			return row.event, err
+		}
+		if row.event.IsOutline() {
+			decisions = append(decisions, n-1)
+		}
+		return row.result(run)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range decisions {
+		e, err := s.Event(ctx, namespace, id, j.Events[i].Seq, store.ResolveAll)
+		if err != nil {
+			return nil, err
+		}
+		j.Events[i] = *e
+	}
+	return j, nil
+}
+
+// journal reads a run and events of it. Both queries see the same moment, and travel together with the transaction around them.
+func (s *Store) journal(ctx context.Context, namespace string, id journal.ID, query string,
+	result func(*eventScan, journal.ID) (journal.Event, error), args ...any,
+) (*store.Journal, error) {
 	ns, ok, err := s.namespaceNo(ctx, namespace)
 	if err != nil {
 		return nil, err
@@ -311,13 +350,13 @@ func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, af
 		setAttributes(&row.run, keys, values)
 		return err
 	})
-	b.Queue(selectLog, ns, raw(id), after).Query(func(rows pgx.Rows) error {
+	b.Queue(query, append([]any{ns, raw(id)}, args...)...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var row eventScan
 			if err := rows.Scan(row.into()...); err != nil {
 				return err
 			}
-			e, err := row.result(id)
+			e, err := result(&row, id)
 			if err != nil {
 				return err
 			}

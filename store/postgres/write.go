@@ -104,6 +104,8 @@ func (t *tx) ended(ctx context.Context, err error) error {
 // rows are the rows of one batch, by statement. The memory is used again.
 type rows struct {
 	inserts, updates, wakes, events      table
+	kept                                 table
+	keptCount                            int64
 	steps                                table
 	hooksGone, sweeps, hooks             table
 	waitsGone, waits                     table
@@ -121,6 +123,7 @@ func newRows() rows {
 		updates: newTable(bigint, bigint, uuid, bigint, smallint, bigint, bigint, bigint, bigint, bigint, uuid, bigint, bigint),
 		wakes:   newTable(integer, uuid),
 		events:  newTable(bigint, bigint, smallint, bigint, uuid, text, bytea, bytea, bytea),
+		kept:    newTable(bigint, bigint, bigint, bigint, bigint),
 		steps: newTable(bigint, uuid, text, text, smallint, integer, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint,
 			text),
 		hooksGone:      newTable(bigint, uuid),
@@ -139,12 +142,13 @@ func newRows() rows {
 
 func (r *rows) reset() {
 	for _, t := range []table{
-		r.inserts, r.updates, r.wakes, r.events, r.steps, r.hooksGone, r.sweeps, r.hooks, r.waitsGone, r.waits, r.receipts,
+		r.inserts, r.updates, r.wakes, r.events, r.kept, r.steps, r.hooksGone, r.sweeps, r.hooks, r.waitsGone, r.waits, r.receipts,
 		r.attributesGone, r.attributes, r.done, r.messages, r.notify,
 	} {
 		t.reset()
 	}
 	r.woken = r.woken[:0]
+	r.keptCount = 0
 }
 
 // send puts the statements of a batch into a round trip. Their order is that of all locks: it never differs between two
@@ -154,6 +158,7 @@ func (r *rows) send(trip *trip, now journal.Time, channel string) {
 	trip.sendTable(stmtUpdateRuns, r.updates, nil)
 	trip.sendTable(stmtWakeRuns, r.wakes, r.readWakes(), number(int64(now)))
 	trip.sendTable(stmtInsertEvents, r.events, nil)
+	trip.sendTable(stmtCopyEvents, r.kept, nil, number(int64(now)), number(r.keptCount))
 	trip.sendTable(stmtUpsertSteps, r.steps, nil)
 	trip.sendTable(stmtDeleteHooks, r.hooksGone, nil)
 	trip.sendTable(stmtSweepHooks, r.sweeps, nil)
@@ -236,8 +241,32 @@ func (w *Writer) fillRun(ctx context.Context, c *store.RunChange) error {
 			return err
 		}
 	}
+	for _, k := range c.Kept {
+		w.rows.keep(no, k)
+	}
 	w.rows.views(no, ns, c)
 	return nil
+}
+
+// copyEvents takes over events of other runs. It fails, with a text that is no date, if they are not all there.
+const copyEvents = `with k as (
+		select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) as k (run, delta, source, first, last)
+	), copied as (
+		insert into events (run, seq, type, at, entity, key, data, input, output)
+		select k.run, e.seq + k.delta, e.type, $6::bigint, e.entity, e.key, e.data, e.input, e.output
+		from k join events e on e.run = k.source and e.seq between k.first and k.last
+		returning 1
+	)
+	select case when count(*) = $7::bigint then current_date else ('found ' || count(*))::date end from copied`
+
+func (r *rows) keep(no int64, k journal.Kept) {
+	c := r.kept
+	c[0].bigint(no)
+	c[1].bigint(k.To - k.First)
+	c[2].bigint(k.Ref)
+	c[3].bigint(k.First)
+	c[4].bigint(k.Last)
+	r.keptCount += k.Last - k.First + 1
 }
 
 const (

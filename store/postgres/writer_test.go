@@ -199,10 +199,8 @@ func TestBusyRuns(t *testing.T) {
 	want := &store.LoadSet{Runs: []store.LoadRun{
 		{Namespace: namespace, Run: a.Run.ID}, {Namespace: namespace, Run: b.Run.ID}, {Namespace: namespace, Run: missing}, {Namespace: "nowhere", Run: missing},
 	}}
-	began := time.Now()
 	loaded, err = mine.Load(t.Context(), want)
-	require.NoError(t, err)
-	require.Less(t, time.Since(began), 200*time.Millisecond, "nobody waits for a run that another one holds")
+	require.NoError(t, err, "nobody waits for a run that another one holds: that would end with the lock's timeout")
 	require.True(t, loaded.Runs[0].Busy)
 	require.False(t, loaded.Runs[1].Busy)
 	require.Equal(t, b.Run.ID, loaded.Runs[1].State.Run.ID)

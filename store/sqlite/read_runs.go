@@ -247,6 +247,44 @@ func (s *Store) runs(ctx context.Context, r store.Resolve, where string, args ..
 
 // Journal implements [store.Reader].
 func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
+	return s.journal(ctx, namespace, id, selectLog, scanEvent, after)
+}
+
+// selectOutline leaves the payloads out of outcomes that may be taken over as they are.
+const selectOutline = `select seq, type, at, entity, key, data, case when entity is not null or type not in (9, 10) then input end,
+	case when entity is not null or type not in (9, 10) then output end from cairn_events where run = ? order by seq`
+
+// Outline implements [store.Reader].
+func (s *Store) Outline(ctx context.Context, namespace string, id journal.ID) (*store.Journal, error) {
+	var decisions []int // which must be read after all: there are few
+	n := 0
+	j, err := s.journal(ctx, namespace, id, selectOutline, func(row []driver.Value) (journal.Event, error) {
+		n++
+		e := journal.Event{Seq: asInt(row[0]), Type: journal.EventType(asInt(row[1])), At: asTime(row[2]), Entity: asID(row[3]), Key: asText(row[4])}
+		if skip, err := store.InOutline(&e, asBytes(row[5])); skip || err != nil {
+			return e, err
+		}
+		if e.IsOutline() {
+			decisions = append(decisions, n-1)
+		}
+		return scanEvent(row)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range decisions {
+		e, err := s.Event(ctx, namespace, id, j.Events[i].Seq, store.ResolveAll)
+		if err != nil {
+			return nil, err
+		}
+		e.Entity = journal.ID{} // as in a journal
+		j.Events[i] = *e
+	}
+	return j, nil
+}
+
+// journal reads a run and events of it, from one moment.
+func (s *Store) journal(ctx context.Context, namespace string, id journal.ID, query string, scan func([]driver.Value) (journal.Event, error), args ...any) (*store.Journal, error) {
 	ns, ok, err := s.namespaceNo(ctx, namespace)
 	if err != nil {
 		return nil, err
@@ -277,12 +315,12 @@ func (s *Store) Journal(ctx context.Context, namespace string, id journal.ID, af
 		return nil, store.RunNotFound(id)
 	}
 	err = s.each(ctx, tx, eventColumnCount, func(row []driver.Value) error {
-		e, err := scanEvent(row)
+		e, err := scan(row)
 		if err == nil {
 			j.Events = append(j.Events, e)
 		}
 		return err
-	}, selectLog, j.Ref, after)
+	}, query, append([]any{j.Ref}, args...)...)
 	if err != nil {
 		return nil, err
 	}

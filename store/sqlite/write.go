@@ -21,7 +21,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 		if isConstraint(err) {
 			return store.ErrConflict
 		}
-		if errors.Is(err, store.ErrConflict) {
+		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrSourceGone) {
 			return err
 		}
 		return classify("write", err)
@@ -54,6 +54,9 @@ func (t *tx) write(changes *store.Changes) ([]int64, error) {
 			refs[i] = ref
 		}
 		if err := t.insertEvents(refs, changes.Runs); err != nil {
+			return err
+		}
+		if err := t.copyEvents(refs, changes.Runs); err != nil {
 			return err
 		}
 		for _, key := range changes.Wake {
@@ -194,6 +197,25 @@ func (t *tx) insertEvents(refs []int64, runs []store.RunChange) error {
 	}
 	clear(args[:cap(args)]) // keep no payloads alive
 	t.w.args = args[:0]
+	return nil
+}
+
+const copyEvents = `insert into cairn_events (run, seq, type, at, entity, key, data, input, output)
+	select ?1, seq + ?2, type, ?3, entity, key, data, input, output from cairn_events where run = ?4 and seq between ?5 and ?6 order by seq`
+
+// copyEvents takes over events of other runs.
+func (t *tx) copyEvents(refs []int64, runs []store.RunChange) error {
+	for i := range runs {
+		for _, k := range runs[i].Kept {
+			n, err := t.w.raw.exec(copyEvents, refs[i], k.To-k.First, int64(t.now), k.Ref, k.First, k.Last)
+			if err != nil {
+				return err
+			}
+			if n != k.Last-k.First+1 {
+				return store.ErrSourceGone
+			}
+		}
+	}
 	return nil
 }
 

@@ -158,7 +158,7 @@ func (b *bench) load(tx store.Tx, cmd *journal.Command) (*journal.State, *journa
 // change returns what a reduced command changes.
 func (b *bench) change(s *journal.State, was *journal.Run, res *journal.Result) *store.Changes {
 	c := &store.Changes{
-		Runs:     []store.RunChange{{State: s, New: was == nil, Events: res.Appended, Rows: s.Changed(), Was: was}},
+		Runs:     []store.RunChange{{State: s, New: was == nil, Events: res.Appended, Kept: res.Kept, Rows: s.Changed(), Was: was}},
 		Messages: res.Effects.Messages,
 		Notify:   []string{b.ns},
 	}

@@ -15,6 +15,7 @@ var runTests = []test{
 	{"BirthIsKept", runBirth},
 	{"EveryKindOfEnd", runEnds},
 	{"Fork", runFork},
+	{"ForkOfNothing", runForkOfNothing},
 	{"JournalAfter", runJournalAfter},
 	{"Lifecycle", runLifecycle},
 	{"NotFound", runNotFound},
@@ -130,25 +131,73 @@ func runEnds(b *bench) {
 	b.check(id)
 }
 
+// runFork makes a fork out of an outline: what says nothing but the outcome of a step is copied by the store, and has never been read.
 func runFork(b *bench) {
 	source := b.start(journal.Engine)
-	b.write(source, keyed("a", &journal.StepCompleted{Name: "a", Result: payload("1"), Attempt: 1}))
+	b.write(source, keyed("a", &journal.StepCompleted{Name: "a", Digest: []byte{7}, Result: payload("1"), Attempt: 1}))
+	b.write(source, keyed("nap", &journal.WaitCreated{ResumeAt: b.now}))
 	b.write(source, keyed("b", &journal.StepStarted{Name: "b", Input: payload("in b")}))
-	b.write(source, keyed("b", &journal.StepFailed{Error: &journal.Error{Code: "x"}}))
-	b.write(source, keyed("c", &journal.StepCompleted{Result: payload("3")}))
-	j, err := b.store.Journal(b.ctx(), b.ns, source, 0)
+	b.write(source, keyed("b", &journal.StepFailed{Error: &journal.Error{Code: "x"}}), keyed("d", &journal.StepFailed{Error: &journal.Error{Code: "y"}}))
+	b.write(source, keyed("race", &journal.StepCompleted{Result: payload("won"), Closes: []string{"lost/"}}))
+	b.write(source, keyed("c", &journal.StepCompleted{Result: payload("3")}), keyed("e", &journal.StepCompleted{Result: payload("4")}))
+	j, err := b.store.Outline(b.ctx(), b.ns, source)
 	require.NoError(b, err)
-	drop, err := journal.DropFrom(j.Events, "c")
+	whole, err := b.store.Journal(b.ctx(), b.ns, source, 0)
 	require.NoError(b, err)
-	fork := b.mint()
-	cmd, err := journal.Fork(b.ns, source, j.Events, fork, drop, nil)
+	require.Equal(b, whole.Run, j.Run)
+	for i := range j.Events {
+		if e := &j.Events[i]; e.IsOutline() {
+			require.Contains(b, []string{"a", "c", "d", "e"}, e.Key)
+			e.Data, e.Entity = whole.Events[i].Data, whole.Events[i].Entity
+		}
+	}
+	requireRows(b, whole.Events, j.Events)
+
+	for _, kept := range []struct {
+		spec  journal.ForkSpec
+		steps []string
+	}{
+		{journal.ForkSpec{From: "c"}, []string{"a", "b", "d", "race"}},
+		{journal.ForkSpec{Drop: []string{"b", "c"}}, []string{"a", "d", "race", "e"}},
+		{journal.ForkSpec{From: "a", StartKey: "key"}, nil},
+	} {
+		fork := b.mint()
+		j, err := b.store.Outline(b.ctx(), b.ns, source)
+		require.NoError(b, err)
+		cmd, err := journal.Fork(b.ns, j.Run, j.Ref, j.Events, fork, &kept.spec)
+		require.NoError(b, err)
+		cmd.Guards.Owner = journal.Ownership{Incarnation: b.self, Epoch: 1}
+		cmd.WakeAt = b.now
+		b.must(cmd)
+		got := b.run(fork)
+		require.Equal(b, source, got.ForkedFrom)
+		require.True(b, got.Owner.IsZero())
+		require.Equal(b, b.now, got.WakeAt)
+		steps, err := b.store.Steps(b.ctx(), b.ns, fork, store.ResolveAll, store.Page{})
+		require.NoError(b, err)
+		var keys []string
+		for _, s := range steps.Data {
+			keys = append(keys, s.Key)
+		}
+		require.Equal(b, kept.steps, keys)
+		b.check(source, fork)
+	}
+}
+
+// runForkOfNothing forks a run that is deleted before the fork is written.
+func runForkOfNothing(b *bench) {
+	source := b.start(journal.Engine)
+	b.write(source, keyed("a", &journal.StepCompleted{Name: "a"}), keyed("b", &journal.StepCompleted{Name: "b"}), plain(&journal.RunCompleted{}))
+	j, err := b.store.Outline(b.ctx(), b.ns, source)
 	require.NoError(b, err)
-	b.must(cmd)
-	require.Equal(b, source, b.run(fork).ForkedFrom)
-	steps, err := b.store.Steps(b.ctx(), b.ns, fork, store.ResolveAll, store.Page{})
+	cmd, err := journal.Fork(b.ns, j.Run, j.Ref, j.Events, b.mint(), &journal.ForkSpec{From: "b"})
 	require.NoError(b, err)
-	require.Len(b, steps.Data, 2)
-	b.check(source, fork)
+	cmd.Guards.Owner = journal.Ownership{Incarnation: b.self, Epoch: 1}
+	require.NoError(b, b.store.Delete(b.ctx(), b.ns, source))
+	_, err = b.try(cmd)
+	require.ErrorIs(b, err, store.ErrSourceGone)
+	_, err = b.store.Outline(b.ctx(), b.ns, source)
+	requireCode(b, journal.CodeRunNotFound, err)
 }
 
 func runJournalAfter(b *bench) {
