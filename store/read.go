@@ -64,6 +64,11 @@ type Reader interface {
 	Message(ctx context.Context, namespace string, id journal.ID) (*QueuedMessage, error)
 	// Messages lists the messages of a queue that are not done, by id.
 	Messages(ctx context.Context, namespace, queue string, r Resolve, p Page) (List[*QueuedMessage], error)
+
+	// Stream returns a part of a stream. Neither the stream nor its run need exist: the answer says so.
+	Stream(ctx context.Context, key StreamKey, q StreamQuery) (*StreamPage, error)
+	// Streams lists the streams of a run by name.
+	Streams(ctx context.Context, namespace string, run journal.ID) ([]StreamInfo, error)
 }
 
 // Resolve says whether a reader fetches the user's payloads.

@@ -67,6 +67,7 @@ type LoadSet struct {
 	StartKeys []journal.StartKey
 	Messages  []journal.ID // whose newest delivery is asked for
 	Owners    []journal.ID // incarnations of which it is asked whether they are fenced
+	Streams   []LoadStream
 }
 
 // LoadRun is one run to be read.
@@ -90,6 +91,8 @@ type Loaded struct {
 	Runs []LoadedRun
 	// Outside has what was found of tokens, start keys, messages and owners.
 	Outside *journal.Outside
+	// Streams has an entry for each stream that was asked for, in the same order.
+	Streams []LoadedStream
 }
 
 // LoadedRun is what was found of one run.
@@ -114,6 +117,11 @@ type Changes struct {
 	Wake []RunKey
 	// Notify asks for a hint to the listeners of these namespaces after the commit.
 	Notify []string
+	// Streams in the order of (namespace, run, name), none twice. They are written before the runs: the owner that a stream asks for is the one
+	// before the batch.
+	Streams []StreamChange
+	// StreamHints asks for a hint to those who listen for streams of these runs, besides those of Streams.
+	StreamHints []journal.ID
 }
 
 // RunKey names a run.
@@ -153,4 +161,7 @@ type Notifier interface {
 	// Listen returns a channel that receives the namespaces in which something was committed by any process, until ctx
 	// ends. It never blocks the sender: hints are merged while nobody reads.
 	Listen(ctx context.Context) (<-chan string, error)
+	// ListenStreams does the same for streams: the channel receives the runs to whose streams something was written, and the zero id where that
+	// is not known. It costs something while it lasts, also if nothing happens.
+	ListenStreams(ctx context.Context) (<-chan journal.ID, error)
 }

@@ -40,6 +40,10 @@ func (t *tx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded, erro
 	if err := t.findBusy(ctx, l); err != nil {
 		return nil, t.failed(ctx, err)
 	}
+	var err error
+	if l.out.Streams, err = t.loadStreams(ctx, want.Streams); err != nil {
+		return nil, t.failed(ctx, err)
+	}
 	l.finish()
 	return l.out, nil
 }

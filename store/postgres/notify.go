@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
 // notifier carries hints between processes. One connection listens for all listeners of this process, while there are any.
@@ -18,6 +21,11 @@ type notifier struct {
 	listeners map[*listener]struct{}
 	receiver  *receiver // nil: nobody listens
 	closed    bool
+
+	streamListeners map[*streamListener]struct{}
+	self            string                  // tells hints of this process from those of others
+	unsent          map[journal.ID]struct{} // runs with news in their streams that other processes were not told yet
+	sending         bool
 }
 
 // listener merges the hints that nobody has read yet.
@@ -28,7 +36,10 @@ type listener struct {
 }
 
 func newNotifier(s *Store) *notifier {
-	return &notifier{store: s, channel: "cairn_" + s.cfg.Schema, listeners: map[*listener]struct{}{}}
+	return &notifier{
+		store: s, channel: "cairn_" + s.cfg.Schema, listeners: map[*listener]struct{}{},
+		streamListeners: map[*streamListener]struct{}{}, unsent: map[journal.ID]struct{}{}, self: rand.Text(),
+	}
 }
 
 // Listen implements [store.Notifier]. When it returns, the server is asked for hints, unless it cannot be reached: then it will be asked again
@@ -116,7 +127,12 @@ func (n *notifier) leave(l *listener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.listeners, l)
-	if len(n.listeners) == 0 && n.receiver != nil {
+	n.idle()
+}
+
+// idle gives the connection back if nobody listens. The lock is held.
+func (n *notifier) idle() {
+	if len(n.listeners) == 0 && len(n.streamListeners) == 0 && n.receiver != nil {
 		n.receiver.stop()
 		n.receiver = nil
 	}
@@ -177,8 +193,10 @@ func (r *receiver) receive(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
-	if _, err := conn.Exec(ctx, `listen `+pgx.Identifier{r.n.channel}.Sanitize()); err != nil {
-		return err
+	for _, channel := range []string{r.n.channel, r.n.channel + streamChannel} {
+		if _, err := conn.Exec(ctx, `listen `+pgx.Identifier{channel}.Sanitize()); err != nil {
+			return err
+		}
 	}
 	r.once.Do(func() { close(r.ready) })
 	for {
@@ -186,6 +204,10 @@ func (r *receiver) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.n.tell(hint.Payload)
+		if hint.Channel == r.n.channel {
+			r.n.tell(hint.Payload)
+		} else {
+			r.n.received(hint.Payload)
+		}
 	}
 }

@@ -52,6 +52,14 @@ const (
 	stmtLoadStarted
 	stmtLoadDeliveries
 	stmtLoadFenced
+	stmtGuardStreams
+	stmtInsertStreams
+	stmtMoveStreams
+	stmtInsertSources
+	stmtUpdateSources
+	stmtInsertChunks
+	stmtLoadStreams
+	stmtLoadSources
 
 	statementCount
 )
@@ -96,6 +104,14 @@ var statements = [statementCount]struct{ name, sql string }{
 	stmtLoadStarted:         {"cairn_load_started", loadStarted},
 	stmtLoadDeliveries:      {"cairn_load_deliveries", loadDeliveries},
 	stmtLoadFenced:          {"cairn_load_fenced", loadFenced},
+	stmtGuardStreams:        {"cairn_guard_streams", guardStreams},
+	stmtInsertStreams:       {"cairn_insert_streams", insertStreams},
+	stmtMoveStreams:         {"cairn_move_streams", moveStreams},
+	stmtInsertSources:       {"cairn_insert_sources", insertSources},
+	stmtUpdateSources:       {"cairn_update_sources", updateSources},
+	stmtInsertChunks:        {"cairn_insert_chunks", insertChunks},
+	stmtLoadStreams:         {"cairn_load_streams", loadStreams},
+	stmtLoadSources:         {"cairn_load_sources", loadSources},
 }
 
 // prepared are the statements as a connection knows them.

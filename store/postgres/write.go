@@ -31,6 +31,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	if !t.begun {
 		t.move(trip)
 	}
+	w.streams.send(trip)
 	w.rows.send(trip, t.now, w.store.notifier.channel)
 	var more []int64
 	if born := len(w.born); born > 0 && len(w.numbers)-born < numberLow {
@@ -45,6 +46,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	}
 	w.numbers = append(w.numbers, more...)
 	w.wakeMissed(ctx, t.now)
+	w.wroteStreams(ctx, changes)
 	return nil
 }
 
@@ -69,6 +71,9 @@ func (t *tx) prepare(ctx context.Context, changes *store.Changes) error {
 			return classify("take run numbers", err)
 		}
 		w.numbers = append(w.numbers, more...)
+	}
+	if err := w.fillStreams(ctx, changes.Streams); err != nil {
+		return err
 	}
 	return w.fill(ctx, changes, t.now)
 }

@@ -40,6 +40,7 @@ type Writer struct {
 	numbers     []int64 // for new runs
 	rows        rows    // used again by each batch
 	wanted      wanted  // used again by each batch
+	streams     streamRows
 
 	// unsettled says that it is not known whether batch+1 was applied; otherwise applied tells about the last batch.
 	unsettled, applied bool
@@ -55,7 +56,7 @@ type birth struct {
 
 // OpenWriter implements [store.Store].
 func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number int) (store.Writer, error) {
-	w := &Writer{store: s, incarnation: incarnation, number: number, rows: newRows(), wanted: newWanted()}
+	w := &Writer{store: s, incarnation: incarnation, number: number, rows: newRows(), wanted: newWanted(), streams: newStreamRows()}
 	if err := w.connect(ctx); err != nil {
 		return nil, err
 	}

@@ -48,5 +48,11 @@ func pagesOf(changes *store.Changes) int64 {
 	for i := range changes.Messages {
 		bytes += 256 + len(changes.Messages[i].Payload)
 	}
+	for i := range changes.Streams {
+		bytes += 4096 // the end of the stream
+		for j := range changes.Streams[i].Chunks {
+			bytes += 32 + len(changes.Streams[i].Chunks[j].Data)
+		}
+	}
 	return int64(6 + bytes/4096)
 }

@@ -20,7 +20,12 @@ func (t *tx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded, erro
 				return err
 			}
 		}
-		return t.loadOutside(want, out.Outside)
+		if err := t.loadOutside(want, out.Outside); err != nil {
+			return err
+		}
+		var err error
+		out.Streams, err = t.loadStreams(want.Streams)
+		return err
 	})
 	if err != nil {
 		return nil, classify("load", err)

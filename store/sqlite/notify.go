@@ -7,8 +7,10 @@ import (
 
 // hub carries hints within the process.
 type hub struct {
+	store     *Store
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
+	streams   streamHub
 }
 
 // listener merges the hints that nobody has read yet.
@@ -18,7 +20,7 @@ type listener struct {
 	wake    chan struct{}
 }
 
-func newHub() *hub { return &hub{listeners: map[*listener]struct{}{}} }
+func newHub(s *Store) *hub { return &hub{store: s, listeners: map[*listener]struct{}{}} }
 
 // Listen implements [store.Notifier].
 func (h *hub) Listen(ctx context.Context) (<-chan string, error) {

@@ -100,7 +100,8 @@ func Memory(ctx context.Context, cfg *Config) (*Store, error) {
 }
 
 func newStore(cfg *Config) *Store {
-	s := &Store{hub: newHub()}
+	s := &Store{}
+	s.hub = newHub(s)
 	s.ckpt.s = s
 	if cfg != nil {
 		s.cfg = *cfg

@@ -15,7 +15,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 		t.Rollback()
 		return err
 	}
-	refs, err := t.write(changes)
+	refs, streams, err := t.write(changes)
 	if err != nil {
 		t.Rollback()
 		if isConstraint(err) {
@@ -36,13 +36,17 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	}
 	t.w.store.ckpt.committed(ctx, changes)
 	t.w.store.hub.tell(changes.Notify)
+	t.wroteStreams(changes, streams)
 	return nil
 }
 
-// write puts all rows of the batch into the transaction. It returns the number of each run.
-func (t *tx) write(changes *store.Changes) ([]int64, error) {
-	refs := make([]int64, len(changes.Runs))
-	err := t.w.raw.do(func() error {
+// write puts all rows of the batch into the transaction. It returns the number of each run and stream.
+func (t *tx) write(changes *store.Changes) (refs, streams []int64, err error) {
+	refs = make([]int64, len(changes.Runs))
+	err = t.w.raw.do(func() (err error) {
+		if streams, err = t.writeStreams(changes.Streams); err != nil {
+			return err
+		}
 		if err := t.freeTokens(changes.Runs); err != nil {
 			return err
 		}
@@ -66,7 +70,7 @@ func (t *tx) write(changes *store.Changes) ([]int64, error) {
 		}
 		return t.writeMessages(changes)
 	})
-	return refs, err
+	return refs, streams, err
 }
 
 // freeTokens deletes the hooks that are no more, and those that are written anew, before any of the batch can take their tokens.

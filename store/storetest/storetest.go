@@ -50,6 +50,7 @@ func Run(t *testing.T, f Factory) {
 		{"Search", searchTests},
 		{"Steps", stepTests},
 		{"Store", storeTests},
+		{"Streams", streamTests},
 		{"Text", textTests},
 		{"Waits", waitTests},
 		{"Writer", writerTests},

@@ -1,0 +1,175 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// streamHub carries hints about streams: those of this process by name. That another process has written something shows in the file's version, which
+// is looked at again and again, but only while somebody listens.
+type streamHub struct {
+	mu        sync.Mutex
+	listeners map[*streamListener]struct{}
+	stop      context.CancelFunc // ends the look at the file's version
+}
+
+// streamListener merges the hints that nobody has read yet.
+type streamListener struct {
+	pending map[journal.ID]struct{}
+	wake    chan struct{}
+}
+
+// versionPause is how often the file's version is looked at. A look reads a few bytes of shared memory.
+const versionPause = 2 * time.Millisecond
+
+// ListenStreams implements [store.Notifier].
+func (h *hub) ListenStreams(ctx context.Context) (<-chan journal.ID, error) {
+	l := &streamListener{pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
+	s := &h.streams
+	s.mu.Lock()
+	if s.listeners == nil {
+		s.listeners = map[*streamListener]struct{}{}
+	}
+	s.listeners[l] = struct{}{}
+	if s.stop == nil && h.store.path != "" { // nobody else can write to a database in memory
+		var watch context.Context
+		watch, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+		go h.watchVersion(watch)
+	}
+	s.mu.Unlock()
+	out := make(chan journal.ID)
+	go h.deliverStreams(ctx, l, out)
+	return out, nil
+}
+
+func (h *hub) deliverStreams(ctx context.Context, l *streamListener, out chan<- journal.ID) {
+	defer close(out)
+	defer h.leaveStreams(l)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.wake:
+		}
+		for {
+			run, ok := h.streams.take(l)
+			if !ok {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case out <- run:
+			}
+		}
+	}
+}
+
+func (h *hub) leaveStreams(l *streamListener) {
+	s := &h.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+	if len(s.listeners) == 0 && s.stop != nil {
+		s.stop()
+		s.stop = nil
+	}
+}
+
+func (s *streamHub) take(l *streamListener) (journal.ID, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for run := range l.pending {
+		delete(l.pending, run)
+		return run, true
+	}
+	return journal.ID{}, false
+}
+
+// tellStreams hints that something was written to streams of these runs. It never blocks.
+func (h *hub) tellStreams(runs []journal.ID) {
+	if len(runs) == 0 {
+		return
+	}
+	s := &h.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := range s.listeners {
+		for _, run := range runs {
+			l.pending[run] = struct{}{}
+		}
+		select {
+		case l.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// watchVersion hints at each commit of whomever.
+func (h *hub) watchVersion(ctx context.Context) {
+	v := &fileVersion{store: h.store}
+	defer v.close()
+	tick := time.NewTicker(versionPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if h.store.closed.Load() {
+			return
+		}
+		if v.moved(ctx) {
+			h.tellStreams([]journal.ID{{}})
+		}
+	}
+}
+
+// fileVersion looks whether somebody has written to the file. What SQLite tells is that of one connection, so it keeps one.
+type fileVersion struct {
+	store *Store
+	db    *sql.DB
+	conn  *sql.Conn
+	last  int64
+}
+
+// moved reports whether something was written since the last call, as far as is known.
+func (v *fileVersion) moved(ctx context.Context) bool {
+	if v.conn == nil && !v.open(ctx) {
+		return false
+	}
+	var version int64
+	if err := v.conn.QueryRowContext(ctx, `pragma data_version`).Scan(&version); err != nil {
+		v.close() // the next look begins anew
+		return false
+	}
+	moved := version != v.last
+	v.last = version
+	return moved
+}
+
+func (v *fileVersion) open(ctx context.Context) bool {
+	db, err := v.store.connect(1)
+	if err != nil {
+		return false
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		_ = db.Close()
+		return false
+	}
+	v.db, v.conn, v.last = db, conn, -1
+	return true
+}
+
+func (v *fileVersion) close() {
+	if v.conn != nil {
+		_, _ = v.conn.Close(), v.db.Close()
+		v.conn, v.db = nil, nil
+	}
+}
