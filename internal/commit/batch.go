@@ -24,12 +24,18 @@ const (
 // batch is the commands of one transaction on their way into the database.
 type batch struct {
 	c       *Committer
-	runs    []*runBatch // in the order of (namespace, id)
+	runs    []*runBatch    // in the order of (namespace, id)
+	appends []*appendGroup // in the same order
 	outside *journal.Outside
 	// careful makes the batch read everything before it decides, because guessing has failed.
 	careful bool
 	// sent says that the last attempt came as far as its commit.
 	sent bool
+
+	works         []*streamWork // what is done to streams, in the order of (namespace, run, name)
+	workOf        map[store.StreamKey]*streamWork
+	streamChanged []*streamWork // those of them that write something
+	written       *store.Changes
 }
 
 // runBatch is the commands of one run in a batch.
@@ -51,13 +57,22 @@ type runBatch struct {
 func newBatch(c *Committer, groups []group) *batch {
 	slices.SortFunc(groups, func(x, y group) int { return compareKeys(x.key, y.key) })
 	runs := make([]runBatch, len(groups))
-	b := &batch{c: c, runs: make([]*runBatch, len(groups))}
+	b := &batch{c: c, runs: make([]*runBatch, 0, len(groups))}
 	for i, g := range groups {
-		runs[i].key, runs[i].tickets = g.key, g.tickets
-		b.runs[i] = &runs[i]
+		commands, appends := split(g.tickets)
+		if len(commands) > 0 {
+			runs[i].key, runs[i].tickets = g.key, commands
+			b.runs = append(b.runs, &runs[i])
+		}
+		if len(appends) > 0 {
+			b.appends = append(b.appends, &appendGroup{g.key, appends})
+		}
 	}
 	return b
 }
+
+// parts returns how many runs the batch is about, at most.
+func (b *batch) parts() int { return len(b.runs) + len(b.appends) }
 
 func compareKeys(x, y store.RunKey) int {
 	if c := strings.Compare(x.Namespace, y.Namespace); c != 0 {
@@ -94,9 +109,10 @@ func (b *batch) run(ctx context.Context) error {
 			pause = min(2*pause, maxPause)
 		case errors.Is(err, store.ErrConflict), errors.Is(err, store.ErrBusy):
 			b.rollback()
+			b.forgetStreams()
 			b.c.stats.retried(err)
 			b.careful = true
-			if try >= maxTries && len(b.runs) > 1 {
+			if try >= maxTries && b.parts() > 1 {
 				return b.oneByOne(ctx)
 			}
 			if try >= maxTriesAlone && errors.Is(err, store.ErrConflict) {
@@ -114,7 +130,7 @@ func (b *batch) run(ctx context.Context) error {
 			return b.giveUp(ctx, journal.Errorf(journal.CodeRunNotFound, "%w", err))
 		case journal.CodeOf(err) == journal.CodeUnreachable && !b.sent && try == 1:
 			b.rollback() // the connection was lost before anything was sent to be committed
-		case journal.CodeOf(err) == journal.CodeCorrupt && len(b.runs) > 1:
+		case journal.CodeOf(err) == journal.CodeCorrupt && b.parts() > 1:
 			b.rollback()
 			return b.oneByOne(ctx) // one of the runs cannot be read
 		default:
@@ -132,6 +148,9 @@ func (b *batch) giveUp(ctx context.Context, err error) error {
 	for _, r := range b.runs {
 		b.c.finish(r.tickets, err)
 	}
+	for _, g := range b.appends {
+		b.c.finish(g.tickets, err)
+	}
 	if journal.CodeOf(err) == journal.CodeFenced {
 		return err
 	}
@@ -140,11 +159,17 @@ func (b *batch) giveUp(ctx context.Context, err error) error {
 
 // oneByOne bounds the damage that one run can do to its neighbours.
 func (b *batch) oneByOne(ctx context.Context) error {
-	for i, r := range b.runs {
-		alone := &batch{c: b.c, runs: []*runBatch{r}, careful: true}
+	parts := make([]*batch, 0, b.parts())
+	for _, g := range b.appends { // before the commands of their runs: these may tell how attempts ended that have written them
+		parts = append(parts, &batch{c: b.c, appends: []*appendGroup{g}, careful: true})
+	}
+	for _, r := range b.runs {
+		parts = append(parts, &batch{c: b.c, runs: []*runBatch{r}, careful: true})
+	}
+	for i, alone := range parts {
 		if err := alone.run(ctx); err != nil {
-			for _, rest := range b.runs[i+1:] {
-				b.c.finish(rest.tickets, err)
+			for _, rest := range parts[i+1:] {
+				_ = rest.giveUp(ctx, err)
 			}
 			return err
 		}
@@ -206,8 +231,11 @@ func (b *batch) attempt(ctx context.Context) error {
 		}
 	}
 	b.postponeBusy()
+	if err := b.writeStreams(ctx, tx); err != nil {
+		return err
+	}
 	changes := b.changes(now)
-	if len(changes.Runs) == 0 && len(changes.Messages) == 0 && len(changes.Done) == 0 {
+	if len(changes.Runs) == 0 && len(changes.Messages) == 0 && len(changes.Done) == 0 && len(changes.Streams) == 0 {
 		b.succeed()
 		return nil
 	}
@@ -359,8 +387,9 @@ func (b *batch) rollback() {
 func (b *batch) postponeBusy() {
 	b.runs = slices.DeleteFunc(b.runs, func(r *runBatch) bool {
 		if r.busy {
-			b.c.stats.postponed(len(r.tickets))
-			b.c.queue.later(r.tickets, 4*minPause)
+			tickets := append(b.takeAppends(r.key), r.tickets...)
+			b.c.stats.postponed(len(tickets))
+			b.c.queue.later(tickets, 4*minPause)
 		}
 		return r.busy
 	})
@@ -389,6 +418,7 @@ func (b *batch) changes(now journal.Time) *store.Changes {
 			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Kept: r.kept, Rows: rows, Was: r.was})
 		}
 	}
+	b.streamChanges(changes)
 	return changes
 }
 
@@ -428,6 +458,10 @@ func (b *batch) succeed() {
 			b.c.cache.put(r.key, r.state)
 		}
 		tickets = append(tickets, r.tickets...)
+	}
+	b.rememberStreams()
+	for _, g := range b.appends {
+		tickets = append(tickets, g.tickets...)
 	}
 	b.c.answer(tickets)
 }

@@ -62,6 +62,7 @@ type Committer struct {
 	writer      store.Writer
 	queue       *queue
 	cache       *cache
+	streams     *streamCache
 	stats       stats
 	now         journal.Time // of the last batch: time does not go back in a journal
 
@@ -82,7 +83,7 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Committer{
-		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue), cache: newCache(cfg.CacheBytes),
+		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue), cache: newCache(cfg.CacheBytes), streams: newStreamCache(),
 		stop: stop, done: make(chan struct{}), close: sync.OnceValue(writer.Close),
 	}
 	go c.run(life)
@@ -107,7 +108,10 @@ func (c *Committer) Submit(ctx context.Context, cmd *journal.Command) (*Ticket, 
 	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
-	t := &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()}
+	return c.submit(ctx, &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()})
+}
+
+func (c *Committer) submit(ctx context.Context, t *Ticket) (*Ticket, error) {
 	if err := c.queue.put(ctx, t); err != nil {
 		if errors.Is(err, errClosed) {
 			return nil, c.closedError()

@@ -15,7 +15,8 @@ type Stats struct {
 	Refused   int64     // answered with an error
 	Events    int64     // written
 	Batches   int64     // transactions that wrote something
-	Loads     int64     // runs that had to be read
+	Chunks    int64     // of streams, written
+	Loads     int64     // runs and streams that had to be read
 	Conflicts int64     // transactions in which somebody else was faster
 	Busy      int64     // transactions that the database asked to repeat
 	Postponed int64     // commands that waited because another transaction held their run
@@ -92,9 +93,15 @@ func (s *stats) committed(b *batch) {
 		commands += len(r.tickets)
 		events += len(r.events)
 	}
+	chunks := 0
+	for _, w := range b.streamChanged {
+		commands += len(w.tickets)
+		chunks += len(w.chunks)
+	}
 	s.change(func(s *Stats) {
 		s.Batches++
 		s.Events += int64(events)
+		s.Chunks += int64(chunks)
 		s.BatchSize.add(int64(commands))
 	})
 }

@@ -11,6 +11,7 @@ import (
 // Ticket stands for a command that was submitted.
 type Ticket struct {
 	cmd       *journal.Command
+	app       *Append // instead of a command
 	c         *Committer
 	bytes     int
 	submitted time.Time // for the statistics alone
@@ -18,6 +19,8 @@ type Ticket struct {
 	done   chan struct{}
 	result *journal.Result
 	err    error
+
+	refused []int // operations of app
 }
 
 // Done is closed when the command is durable or refused.
@@ -46,7 +49,12 @@ func (t *Ticket) Wait(ctx context.Context) (*journal.Result, error) {
 	}
 }
 
-func (t *Ticket) key() store.RunKey { return store.RunKey{Namespace: t.cmd.Namespace, Run: t.cmd.Run} }
+func (t *Ticket) key() store.RunKey {
+	if t.app != nil {
+		return t.app.RunKey()
+	}
+	return store.RunKey{Namespace: t.cmd.Namespace, Run: t.cmd.Run}
+}
 
 // commandBytes is roughly the size of a command in the database.
 func commandBytes(cmd *journal.Command) int {

@@ -81,10 +81,12 @@ type StepStarted struct {
 
 // StepRetrying records a failed attempt that will be repeated.
 type StepRetrying struct {
-	Name       string  `cbor:"1,keyasint,omitempty"`
-	Error      *Error  `cbor:"2,keyasint,omitempty"`
-	RetryAfter Time    `cbor:"3,keyasint,omitempty"`
-	Value      Payload `cbor:"-"`
+	Name       string `cbor:"1,keyasint,omitempty"`
+	Error      *Error `cbor:"2,keyasint,omitempty"`
+	RetryAfter Time   `cbor:"3,keyasint,omitempty"`
+	// Streams are those that the attempt has written to: what it wrote does not hold.
+	Streams []string `cbor:"4,keyasint,omitempty"`
+	Value   Payload  `cbor:"-"`
 }
 
 // StepCompleted records the result of a step. In dialect Engine it may be the only event of its step.
@@ -96,20 +98,24 @@ type StepCompleted struct {
 	Took      int64  `cbor:"6,keyasint,omitempty"` // milliseconds from StartedAt to the end
 	// Closes are the branches that lose with this decision.
 	Closes []string `cbor:"7,keyasint,omitempty"`
-	Input  Payload  `cbor:"-"`
-	Result Payload  `cbor:"-"`
+	// Streams are those that the attempt has written to: what it wrote holds.
+	Streams []string `cbor:"8,keyasint,omitempty"`
+	Input   Payload  `cbor:"-"`
+	Result  Payload  `cbor:"-"`
 }
 
 // StepFailed records that a step has failed for good.
 type StepFailed struct {
-	Name      string  `cbor:"1,keyasint,omitempty"`
-	Attempt   int     `cbor:"2,keyasint,omitempty"`
-	StartedAt Time    `cbor:"3,keyasint,omitempty"`
-	Digest    []byte  `cbor:"4,keyasint,omitempty"`
-	Error     *Error  `cbor:"6,keyasint,omitempty"`
-	Took      int64   `cbor:"7,keyasint,omitempty"`
-	Input     Payload `cbor:"-"`
-	Value     Payload `cbor:"-"`
+	Name      string `cbor:"1,keyasint,omitempty"`
+	Attempt   int    `cbor:"2,keyasint,omitempty"`
+	StartedAt Time   `cbor:"3,keyasint,omitempty"`
+	Digest    []byte `cbor:"4,keyasint,omitempty"`
+	Error     *Error `cbor:"6,keyasint,omitempty"`
+	Took      int64  `cbor:"7,keyasint,omitempty"`
+	// Streams are those that the last attempt has written to: what it wrote does not hold.
+	Streams []string `cbor:"8,keyasint,omitempty"`
+	Input   Payload  `cbor:"-"`
+	Value   Payload  `cbor:"-"`
 }
 
 // HookCreated opens a hook.

@@ -41,6 +41,8 @@ const (
 	CodeAttributeExists   Code = "attribute_exists"     // the same attribute change was recorded before
 	CodeEventNotFound     Code = "event_not_found"      // no such event in the run
 	CodeMessageNotFound   Code = "message_not_found"    // no such message in the queue
+	CodeStreamNotFound    Code = "stream_not_found"     // nothing was ever written to such a stream of the run
+	CodeStreamClosed      Code = "stream_closed"        // the stream takes no more chunks
 	CodeStaleEpoch        Code = "stale_epoch"          // another process owns the run
 	CodeNotRunnable       Code = "not_runnable"         // the run cannot be claimed now
 	CodeStaleDelivery     Code = "stale_delivery"       // the message was delivered again, or is done
@@ -88,6 +90,8 @@ var httpStatus = map[Code]int{
 	CodeAttributeExists:   409,
 	CodeEventNotFound:     404,
 	CodeMessageNotFound:   404,
+	CodeStreamNotFound:    404,
+	CodeStreamClosed:      409,
 	CodeStaleEpoch:        409,
 	CodeNotRunnable:       409,
 	CodeStaleDelivery:     409,

@@ -1,0 +1,492 @@
+package commit
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Append is what is written to one stream of a run, in order. It needs nothing of the run's journal, and shares transactions with commands.
+type Append struct {
+	store.StreamKey
+	Owner journal.Ownership // who executes the run
+	Ops   []StreamOp
+}
+
+// StreamOp is a chunk, or the wish to close the stream. One that is stored already, by its source and number, is not stored again.
+type StreamOp struct {
+	Key     string // of the step, or the path of the branch
+	Attempt int    // of the step; 0: a branch
+	N       int64  // how-manieth of its source, from 1
+	At      journal.Time
+	Data    journal.Payload
+	Close   bool
+}
+
+// check refuses what cannot be stored.
+func (a *Append) check() error {
+	if err := journal.CheckNamespace(a.Namespace); err != nil {
+		return err
+	}
+	if err := journal.CheckText("the name of the stream", a.Name, journal.MaxName); err != nil {
+		return err
+	}
+	if a.Run.IsZero() || a.Owner.Incarnation.IsZero() || len(a.Ops) == 0 {
+		return journal.Errorf(journal.CodeMalformed, "an append needs a run, its owner, and something to write")
+	}
+	for i := range a.Ops {
+		if n := len(a.Ops[i].Data); n > store.MaxChunk {
+			return journal.Errorf(journal.CodePayloadTooLarge, "a chunk has %d bytes, more than %d", n, store.MaxChunk)
+		}
+	}
+	return nil
+}
+
+func (a *Append) bytes() int {
+	n := 100
+	for i := range a.Ops {
+		n += 50 + len(a.Ops[i].Data)
+	}
+	return n
+}
+
+// Append puts chunks into the queue of their run. It waits only while the committer is full. What is appended must not be changed afterwards.
+func (c *Committer) Append(ctx context.Context, a *Append) (*Ticket, error) {
+	if err := a.check(); err != nil {
+		return nil, err
+	}
+	return c.submit(ctx, &Ticket{app: a, c: c, done: make(chan struct{}), bytes: a.bytes(), submitted: time.Now()})
+}
+
+// Refused returns which operations of an append were refused because the stream is closed. The others are durable. It may be called when the ticket is
+// done without an error.
+func (t *Ticket) Refused() []int { return t.refused }
+
+// appendGroup is the appends of one run in a batch.
+type appendGroup struct {
+	key     store.RunKey
+	tickets []*Ticket
+}
+
+// split takes the appends out of a group of tickets.
+func split(tickets []*Ticket) (commands, appends []*Ticket) {
+	if !slices.ContainsFunc(tickets, func(t *Ticket) bool { return t.app != nil }) {
+		return tickets, nil
+	}
+	for _, t := range tickets {
+		if t.app != nil {
+			appends = append(appends, t)
+		} else {
+			commands = append(commands, t)
+		}
+	}
+	return commands, appends
+}
+
+// settle is the outcome of an attempt that has written to a stream.
+type settle struct {
+	key  string
+	good bool
+}
+
+// streamWork is what a batch does to one stream.
+type streamWork struct {
+	key     store.StreamKey
+	owner   journal.Ownership
+	mixed   bool // not everybody has the same idea of who owns the run
+	tickets []*Ticket
+	settles []settle
+
+	base   *streamState       // before the batch; nil: not known
+	run    *store.StreamRun   // as it was read in this transaction; nil: it was not
+	head   store.StreamHead   // after the batch
+	byKey  map[string]*source // the newest of each key that the batch touches
+	all    []*source
+	chunks []store.NewChunk
+}
+
+// source is a source that a batch touches.
+type source struct {
+	store.Source
+	begun, changed bool
+}
+
+// gather collects what the batch does to streams: what is appended, and the outcomes of attempts that the events tell of.
+func (b *batch) gather() {
+	b.works = nil
+	for _, g := range b.appends {
+		for _, t := range g.tickets {
+			w := b.work(t.app.StreamKey, t.app.Owner)
+			w.tickets = append(w.tickets, t)
+		}
+	}
+	for _, r := range b.runs {
+		for _, t := range r.tickets {
+			if t.err == nil && t.result != nil {
+				b.gatherOutcomes(r, t)
+			}
+		}
+	}
+	slices.SortStableFunc(b.works, func(x, y *streamWork) int {
+		if c := compareKeys(x.key.RunKey(), y.key.RunKey()); c != 0 {
+			return c
+		}
+		return strings.Compare(x.key.Name, y.key.Name)
+	})
+}
+
+func (b *batch) gatherOutcomes(r *runBatch, t *Ticket) {
+	var owner journal.Ownership
+	if r.was != nil {
+		owner = journal.Ownership{Incarnation: r.was.Owner, Epoch: r.was.Epoch}
+	}
+	for i := range t.result.Appended {
+		e := &t.result.Appended[i]
+		var streams []string
+		switch d := e.Data.(type) {
+		case *journal.StepCompleted:
+			if !d.Copied { // the streams of a fork begin empty
+				streams = d.Streams
+			}
+		case *journal.StepFailed:
+			if !d.Copied {
+				streams = d.Streams
+			}
+		case *journal.StepRetrying:
+			streams = d.Streams
+		}
+		for _, name := range streams {
+			w := b.work(store.StreamKey{Namespace: r.key.Namespace, Run: r.key.Run, Name: name}, owner)
+			w.settles = append(w.settles, settle{e.Key, e.Type == journal.EventStepCompleted})
+		}
+	}
+}
+
+// work returns what the batch does to a stream. Few streams of one run are in a batch, and those of one run come one after the other.
+func (b *batch) work(key store.StreamKey, owner journal.Ownership) *streamWork {
+	w := b.workOf[key]
+	if w == nil {
+		w = &streamWork{key: key, owner: owner}
+		if b.workOf == nil {
+			b.workOf = map[store.StreamKey]*streamWork{}
+		}
+		b.workOf[key] = w
+		b.works = append(b.works, w)
+	}
+	w.mixed = w.mixed || w.owner != owner
+	return w
+}
+
+// writeStreams decides what becomes of the appends of the batch, and what is written to streams.
+func (b *batch) writeStreams(ctx context.Context, tx store.Tx) error {
+	clear(b.workOf)
+	b.gather()
+	if len(b.works) == 0 {
+		return nil
+	}
+	var unread []*streamWork
+	for _, w := range b.works {
+		w.base = b.c.streams.get(w.key)
+		if b.careful || w.mustRead() {
+			unread = append(unread, w)
+		}
+	}
+	if err := b.loadStreams(ctx, tx, unread); err != nil {
+		return err
+	}
+	for _, w := range b.works {
+		w.reduce()
+	}
+	return nil
+}
+
+// mustRead reports whether what is remembered of the stream is not enough.
+func (w *streamWork) mustRead() bool {
+	if w.base == nil || w.mixed {
+		return true
+	}
+	seen := map[string]bool{}
+	for _, t := range w.tickets {
+		for i := range t.app.Ops {
+			op := &t.app.Ops[i]
+			if seen[op.Key] {
+				continue
+			}
+			seen[op.Key] = true
+			known := w.base.sources[op.Key]
+			// The first of an attempt is surely new; a branch may have written before it was executed again.
+			if !op.continues(known, w.owner.Epoch) && (op.Attempt == 0 || op.N > 1) {
+				return true
+			}
+		}
+	}
+	for _, s := range w.settles {
+		if !seen[s.key] && w.base.sources[s.key] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// continues reports whether an operation belongs to a source.
+func (op *StreamOp) continues(s *store.Source, epoch int64) bool {
+	return s != nil && s.Attempt == op.Attempt && (op.Attempt == 0 || s.Epoch == epoch)
+}
+
+// loadStreams reads streams, and locks their runs. Appends to those that somebody else holds are left for a later batch.
+func (b *batch) loadStreams(ctx context.Context, tx store.Tx, works []*streamWork) error {
+	if len(works) == 0 {
+		return nil
+	}
+	want := &store.LoadSet{}
+	for _, w := range works {
+		want.Streams = append(want.Streams, store.LoadStream{StreamKey: w.key, Keys: w.keys()})
+	}
+	loaded, err := tx.Load(ctx, want)
+	if err != nil {
+		return err
+	}
+	b.c.stats.loaded(len(works))
+	busy := map[store.RunKey]bool{}
+	for i, w := range works {
+		l := &loaded.Streams[i]
+		if !l.Busy {
+			w.adopt(l)
+			continue
+		}
+		if len(w.settles) > 0 { // the run itself is in the batch, and somebody else holds it
+			return store.ErrBusy
+		}
+		busy[w.key.RunKey()] = true
+	}
+	if len(busy) > 0 {
+		b.postponeAppends(busy)
+	}
+	return nil
+}
+
+// keys returns the sources that the work is about.
+func (w *streamWork) keys() []string {
+	var keys []string
+	for _, t := range w.tickets {
+		for i := range t.app.Ops {
+			if key := t.app.Ops[i].Key; len(keys) == 0 || keys[len(keys)-1] != key {
+				keys = append(keys, key)
+			}
+		}
+	}
+	for _, s := range w.settles {
+		keys = append(keys, s.key)
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// adopt makes the base of the work what was read. What is remembered of other sources stays true if the stream has not moved.
+func (w *streamWork) adopt(l *store.LoadedStream) {
+	state := &streamState{head: l.Head, sources: map[string]*store.Source{}}
+	if w.base != nil && w.base.head == l.Head {
+		state = w.base
+	}
+	for i := range l.Sources {
+		state.sources[l.Sources[i].Key] = &l.Sources[i]
+	}
+	w.base, w.run = state, &l.Run
+}
+
+// takeAppends removes the appends of a run from the batch.
+func (b *batch) takeAppends(run store.RunKey) []*Ticket {
+	i := slices.IndexFunc(b.appends, func(g *appendGroup) bool { return g.key == run })
+	if i < 0 {
+		return nil
+	}
+	tickets := b.appends[i].tickets
+	b.appends = slices.Delete(b.appends, i, i+1)
+	return tickets
+}
+
+// postponeAppends leaves the appends of runs that another transaction holds for a later batch.
+func (b *batch) postponeAppends(busy map[store.RunKey]bool) {
+	b.appends = slices.DeleteFunc(b.appends, func(g *appendGroup) bool {
+		if busy[g.key] {
+			b.c.stats.postponed(len(g.tickets))
+			b.c.queue.later(g.tickets, 4*minPause)
+		}
+		return busy[g.key]
+	})
+	for _, w := range b.works {
+		if busy[w.key.RunKey()] {
+			w.tickets = nil
+		}
+	}
+	b.works = slices.DeleteFunc(b.works, func(w *streamWork) bool { return len(w.tickets) == 0 && len(w.settles) == 0 })
+}
+
+// reduce decides what becomes of the operations.
+func (w *streamWork) reduce() {
+	w.head, w.byKey, w.all, w.chunks = w.base.head, map[string]*source{}, nil, nil
+	owner := w.owner
+	for _, t := range w.tickets {
+		t.refused, t.err = nil, w.refusal(t.app.Owner)
+		if t.err != nil {
+			continue
+		}
+		owner = t.app.Owner
+		for i := range t.app.Ops {
+			if !w.apply(&t.app.Ops[i], owner.Epoch) {
+				t.refused = append(t.refused, i)
+			}
+		}
+	}
+	w.owner = owner
+	for _, s := range w.settles {
+		w.settle(s)
+	}
+}
+
+// refusal says why somebody may not write to the streams of the run, as far as that was read; otherwise the database finds out.
+func (w *streamWork) refusal(owner journal.Ownership) error {
+	id := journal.PrefixRun.Format(w.key.Run)
+	switch run := w.run; {
+	case run == nil:
+		return nil
+	case !run.Exists:
+		return store.RunNotFound(w.key.Run)
+	case run.Status.Terminal():
+		return journal.Errorf(journal.CodeRunEnded, "%s has ended: nothing is written to its streams any more", id)
+	case run.Owner != owner.Incarnation || run.Epoch != owner.Epoch || run.Status != journal.StatusRunning:
+		return journal.Errorf(journal.CodeStaleEpoch, "%s is not executed by this process in epoch %d any more", id, owner.Epoch)
+	default:
+		return nil
+	}
+}
+
+// find returns the newest source of a key, nil if none is known.
+func (w *streamWork) find(key string) *source {
+	if s := w.byKey[key]; s != nil {
+		return s
+	}
+	if known := w.base.sources[key]; known != nil {
+		s := &source{Source: *known}
+		w.byKey[key] = s
+		w.all = append(w.all, s)
+		return s
+	}
+	return nil
+}
+
+// apply does one operation. It reports false if the stream is closed.
+func (w *streamWork) apply(op *StreamOp, epoch int64) bool {
+	s := w.find(op.Key)
+	known := s != nil && op.continues(&s.Source, epoch)
+	switch {
+	case known && op.N <= s.N:
+		return true // it is stored
+	case w.head.Closed:
+		return op.Close
+	case known && s.State == store.SourceClosing:
+		return op.Close
+	case !known:
+		s = &source{begun: true, Source: store.Source{No: w.head.Sources, Key: op.Key, Epoch: epoch, Attempt: op.Attempt, First: w.head.Next}}
+		w.head.Sources++
+		w.byKey[op.Key] = s
+		w.all = append(w.all, s)
+	}
+	s.N = op.N
+	s.changed = s.changed || s.IsBranch() // of an attempt, N matters only while somebody remembers it
+	switch {
+	case !op.Close:
+		w.chunks = append(w.chunks, store.NewChunk{Source: s.No, At: op.At, Data: op.Data})
+		w.head.Next++
+	case s.IsBranch():
+		w.head.Closed = true
+	default:
+		s.State, s.changed = store.SourceClosing, true
+	}
+	return true
+}
+
+// settle notes the outcome of the attempt that a step is in. The stream that it wanted to close is closed if that was good.
+func (w *streamWork) settle(o settle) {
+	s := w.find(o.key)
+	if s == nil || s.IsBranch() || s.Epoch != w.owner.Epoch || s.State >= store.SourceSettled {
+		return
+	}
+	if o.good && s.State == store.SourceClosing {
+		w.head.Closed = true
+	}
+	s.State, s.changed = store.SourceVoid, true
+	if o.good {
+		s.State = store.SourceSettled
+	}
+}
+
+// change returns what is to be written, and whether it is anything.
+func (w *streamWork) change() (store.StreamChange, bool) {
+	c := store.StreamChange{StreamKey: w.key, Owner: w.owner, Was: w.base.head, Head: w.head, Chunks: w.chunks}
+	for _, s := range w.all {
+		switch {
+		case s.begun:
+			c.Begun = append(c.Begun, s.Source)
+		case s.changed:
+			c.Changed = append(c.Changed, s.Source)
+		}
+	}
+	return c, c.Head != c.Was || len(c.Changed) > 0
+}
+
+// streamChanges adds the streams to what is to be written, and hints at the end of runs that have some.
+func (b *batch) streamChanges(changes *store.Changes) {
+	b.streamChanged = b.streamChanged[:0]
+	for _, w := range b.works {
+		if c, any := w.change(); any {
+			changes.Streams = append(changes.Streams, c)
+			b.streamChanged = append(b.streamChanged, w)
+		}
+	}
+	b.written = changes
+	if b.c.streams.len() == 0 {
+		return
+	}
+	for i := range changes.Runs {
+		c := &changes.Runs[i]
+		if c.Rows.Run && b.c.streams.has(store.RunKey{Namespace: c.State.Namespace, Run: c.State.Run.ID}) {
+			changes.StreamHints = append(changes.StreamHints, c.State.Run.ID)
+		}
+	}
+}
+
+// rememberStreams remembers the streams as they are now that the batch is durable.
+func (b *batch) rememberStreams() {
+	for i, w := range b.streamChanged {
+		if w.head.No = b.written.Streams[i].Head.No; w.head.No == 0 { // settled, not answered: the stream's number is not known
+			b.c.streams.drop(w.key)
+			continue
+		}
+		w.base.head = w.head
+		for _, s := range w.all {
+			if s.IsBranch() || s.State < store.SourceSettled {
+				w.base.sources[s.Key] = &s.Source
+			} else if known := w.base.sources[s.Key]; known == nil || known.No <= s.No {
+				delete(w.base.sources, s.Key)
+			}
+		}
+		b.c.streams.put(w.key, w.base)
+	}
+	for _, r := range b.runs {
+		if r.state.Run != nil && r.state.Run.Status.Terminal() {
+			b.c.streams.dropRun(r.key)
+		}
+	}
+}
+
+// forgetStreams forgets what is remembered of the batch's streams: something about it was not true.
+func (b *batch) forgetStreams() {
+	for _, w := range b.works {
+		b.c.streams.drop(w.key)
+	}
+}
