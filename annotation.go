@@ -58,7 +58,7 @@ func Annotate(ctx context.Context, a Annotation) error {
 	}
 	inStep, err := infoOf(ctx).Note(d)
 	if err == nil && !inStep {
-		err = journal.Errorf(engine.CodeOutside, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
+		err = journal.Errorf(engine.CodeNotInRun, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
 	}
 	return err
 }

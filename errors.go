@@ -22,6 +22,8 @@ var (
 	ErrCancelled    = engine.ErrCancelled
 	ErrTimeout      = NewError(engine.CodeTimeout, "not in time")
 	ErrHookConflict = NewError(engine.CodeHookConflict, "the token is taken")
+	// ErrStreamClosed is the error of a write to a stream that takes no more.
+	ErrStreamClosed = NewError(journal.CodeStreamClosed, "the stream is closed")
 	// ErrLost ends the Context of a branch that lost a race.
 	ErrLost = engine.ErrLost
 	// ErrEvicted is the cause of a Context whose run was dropped from memory while it waited; only deferred functions see it. The run goes on

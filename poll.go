@@ -42,7 +42,7 @@ func (p Poll[In, Out]) Wait(ctx Context, in In) (Out, error) {
 		spec.Until = after(p.limit)
 	}
 	found, err := ctx.branch().Poll(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
-		v, ready, err := p.check(withInfo(ctx, info), in)
+		v, ready, err := p.check(engine.WithInfo(ctx, info), in)
 		if err != nil || !ready {
 			return nil, false, err
 		}

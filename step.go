@@ -79,7 +79,7 @@ func Do[Out any](ctx Context, name string, fn func(context.Context) (Out, error)
 func runStep[Out any](ctx Context, spec engine.StepSpec, fn func(context.Context) (Out, error)) (Out, error) {
 	var out Out
 	p, err := ctx.branch().Step(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
-		v, err := fn(withInfo(ctx, info))
+		v, err := fn(engine.WithInfo(ctx, info))
 		if err != nil {
 			return nil, err
 		}
@@ -91,32 +91,21 @@ func runStep[Out any](ctx Context, spec engine.StepSpec, fn func(context.Context
 	return out, payload.Decode(p, &out)
 }
 
-type infoKey struct{}
-
-func withInfo(ctx context.Context, info engine.StepInfo) context.Context {
-	return context.WithValue(ctx, infoKey{}, info)
-}
-
-func infoOf(ctx context.Context) engine.StepInfo {
-	info, _ := ctx.Value(infoKey{}).(engine.StepInfo)
-	return info
-}
-
 // Attempt returns which attempt of its step the code is in, from 1; 0 outside a step.
-func Attempt(ctx context.Context) int { return infoOf(ctx).Attempt }
+func Attempt(ctx context.Context) int { return engine.InfoOf(ctx).Attempt }
 
 // IdempotencyKey returns a text that is the same in all attempts of a step, in whatever process, and in no other step; "" outside a step.
 func IdempotencyKey(ctx context.Context) string {
-	if info := infoOf(ctx); info.Key != "" {
+	if info := engine.InfoOf(ctx); info.Key != "" {
 		return journal.PrefixStep.Format(info.Step())
 	}
 	return ""
 }
 
 // Heartbeat shows that a long step goes on.
-func Heartbeat(ctx context.Context) { infoOf(ctx).Beat() }
+func Heartbeat(ctx context.Context) { engine.InfoOf(ctx).Beat() }
 
 // Progress shows that a long step goes on, and how far it has come: from 0 to 1. [Engine.Describe] shows it while the step is under way.
 func Progress(ctx context.Context, fraction float64, note string) {
-	infoOf(ctx).Report(engine.Progress{Fraction: fraction, Note: note})
+	engine.InfoOf(ctx).Report(engine.Progress{Fraction: fraction, Note: note})
 }

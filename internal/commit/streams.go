@@ -25,6 +25,7 @@ type StreamOp struct {
 	At      journal.Time
 	Data    journal.Payload
 	Close   bool
+	Void    bool // what the attempt wrote does not hold, and no event will say so
 }
 
 // check refuses what cannot be stored.
@@ -149,13 +150,9 @@ func (b *batch) gatherOutcomes(r *runBatch, t *Ticket) {
 		var streams []string
 		switch d := e.Data.(type) {
 		case *journal.StepCompleted:
-			if !d.Copied { // the streams of a fork begin empty
-				streams = d.Streams
-			}
+			streams = d.Streams
 		case *journal.StepFailed:
-			if !d.Copied {
-				streams = d.Streams
-			}
+			streams = d.Streams
 		case *journal.StepRetrying:
 			streams = d.Streams
 		}
@@ -219,7 +216,7 @@ func (w *streamWork) mustRead() bool {
 			seen[op.Key] = true
 			known := w.base.sources[op.Key]
 			// The first of an attempt is surely new; a branch may have written before it was executed again.
-			if !op.continues(known, w.owner.Epoch) && (op.Attempt == 0 || op.N > 1) {
+			if !op.continues(known, w.owner.Epoch) && (op.Attempt == 0 || op.N != 1) {
 				return true
 			}
 		}
@@ -384,6 +381,11 @@ func (w *streamWork) apply(op *StreamOp, epoch int64) bool {
 	s := w.find(op.Key)
 	known := s != nil && op.continues(&s.Source, epoch)
 	switch {
+	case op.Void:
+		if known && s.State < store.SourceSettled {
+			s.State, s.changed = store.SourceVoid, true
+		}
+		return true
 	case known && op.N <= s.N:
 		return true // it is stored
 	case w.head.Closed:

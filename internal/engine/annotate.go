@@ -41,22 +41,13 @@ func (s *step) note(d *journal.Annotated) error {
 	return nil
 }
 
-// outcome puts what became of an attempt behind what is not written yet, and its annotations with it.
-func (s *step) outcome(e journal.Event) {
-	s.notes.mu.Lock()
-	list := s.notes.list
-	s.notes.list = nil
-	s.notes.mu.Unlock()
-	x := s.b.x
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if s.b.isClosed() {
-		return
-	}
-	for _, d := range list {
-		x.put(s.b.line, journal.Event{Data: d})
-	}
-	x.put(s.b.line, e)
+// take returns the annotations, and forgets them.
+func (n *notes) take() []*journal.Annotated {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := n.list
+	n.list = nil
+	return list
 }
 
 // Annotate notes something about a run, whatever its state.

@@ -13,8 +13,9 @@ import (
 type line struct {
 	x      *exec
 	parent *line
-	path   string         // prefix of its keys
-	uses   map[string]int // how often each name was used
+	path   string          // prefix of its keys
+	uses   map[string]int  // how often each name was used
+	pens   map[string]*pen // for the streams that it writes to
 	busy   atomic.Bool
 	used   atomic.Bool // its function has returned
 	ctx    context.Context
@@ -158,13 +159,17 @@ func (b *Branch) look(key string, k kind) *memo {
 	return m
 }
 
-// add puts an event behind those that are not written yet. What a branch does that has lost a race is not recorded.
-func (b *Branch) add(e journal.Event) {
+// add puts events behind those that are not written yet. What a branch does that has lost a race is not recorded.
+func (b *Branch) add(events ...journal.Event) (recorded bool) {
 	b.x.mu.Lock()
 	defer b.x.mu.Unlock()
-	if !b.isClosed() {
-		b.x.put(b.line, e)
+	if b.isClosed() {
+		return false
 	}
+	for i := range events {
+		b.x.put(b.line, events[i])
+	}
+	return true
 }
 
 // stopped returns why the branch may begin nothing new: the run was cancelled, it lost a race, or its time is over.

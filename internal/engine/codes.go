@@ -26,7 +26,7 @@ const (
 	CodePaused            journal.Code = "paused"
 	CodeStopped           journal.Code = "stopped"
 	CodeNotRegistered     journal.Code = "not_registered"
-	CodeOutside           journal.Code = "outside"
+	CodeNotInRun          journal.Code = "not_in_run"
 )
 
 // ErrLost is the cause of a context whose branch lost a race.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/stream"
 	"github.com/cairn-workflow/cairn/store"
 )
 
@@ -51,6 +52,7 @@ type Engine struct {
 	timers    *timers
 	log       *slog.Logger
 	testing   *Testing
+	streams   *stream.Hub
 
 	life context.Context // ends when the engine stops: code sees that its context is over
 	hard context.Context // ends when nothing more can be written
@@ -95,6 +97,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.end = sync.OnceFunc(func() { close(e.ended) })
 	e.defaults()
+	e.streams = stream.NewHub(st, e.cfg.Poll)
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err
 	}
@@ -296,6 +299,7 @@ func (e *Engine) forget(x *exec) {
 		e.forgetToken(token, x.key.Run)
 	}
 	e.mu.Unlock()
+	e.streams.Wake(x.key.Run) // it has ended, or nobody executes it
 	for _, ch := range waiting {
 		close(ch)
 	}

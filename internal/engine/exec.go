@@ -71,6 +71,7 @@ type exec struct {
 	asks     int                       // how often the code has got something from the journal
 	held     []*held                   // ends of contexts that the code has not come to yet, by their place in the journal
 	replay   *replay                   // what a recorded run is compared with; nil: the run is really executed
+	streams  runStreams
 }
 
 func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
@@ -79,6 +80,7 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
 		gone: make(chan struct{}), seed: key.Run, began: run.CreatedAt,
 	}
+	x.streams.known = run.Epoch <= 1                 // nobody has executed it before
 	x.bare, x.over = context.WithCancelCause(e.hard) // a stop of the engine ends it only together with the execution
 	x.ctx, x.cancel = context.WithCancelCause(x.bare)
 	return x
@@ -161,6 +163,7 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	if parent { // nobody waits for its children any more
 		x.endChildren()
 	}
+	x.drain()
 	res, commitErr := x.writeLast(end, journal.LeaseKeep)
 	if commitErr == nil {
 		x.eng.announce(x.key, res.Run, end.Data)

@@ -74,6 +74,7 @@ func (x *exec) done(written int) {
 
 // flush writes until the first n events ever put into the outbox are in the journal, or the execution is over.
 func (x *exec) flush(n int64) {
+	x.drain()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for x.out.written < n && x.phase != phaseGone && x.replay == nil {

@@ -14,6 +14,7 @@ func (x *exec) park() {
 		x.replayRests()
 		return
 	}
+	x.drain()
 	x.mu.Lock()
 	for {
 		if !x.begin() {
@@ -24,6 +25,13 @@ func (x *exec) park() {
 			x.done(0)
 			x.mu.Unlock()
 			return
+		}
+		if x.undrained() { // another branch has written to a stream meanwhile
+			x.done(0)
+			x.mu.Unlock()
+			x.drain()
+			x.mu.Lock()
+			continue
 		}
 		cmd := x.owned(x.take())
 		final := len(x.out.events) == 0
@@ -171,6 +179,9 @@ func (x *exec) rung(now journal.Time) (fired []*waiter, events []journal.Event) 
 // claimed goes on with a run that was taken back, and with the branches whose timers have ended with that.
 func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 	x.mu.Lock()
+	if res.Run.Epoch != x.epoch+1 {
+		x.streams.known = false // another process has executed it meanwhile
+	}
 	x.epoch = res.Run.Epoch
 	x.mu.Unlock()
 	if !x.learn(res.Run, res.Read) {

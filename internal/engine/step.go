@@ -44,6 +44,20 @@ type StepInfo struct {
 	report  func(Progress)
 	beat    func()
 	note    func(*journal.Annotated) error
+	attempt *attempt
+}
+
+type infoKey struct{}
+
+// WithInfo returns the context for a step's code, which finds there what it may know about itself.
+func WithInfo(ctx context.Context, info StepInfo) context.Context {
+	return context.WithValue(ctx, infoKey{}, info)
+}
+
+// InfoOf returns what a step's code may know about itself: nothing outside a step.
+func InfoOf(ctx context.Context) StepInfo {
+	info, _ := ctx.Value(infoKey{}).(StepInfo)
+	return info
 }
 
 // Step returns the step's id: the same in all attempts and processes, and so its idempotency key.
@@ -119,6 +133,7 @@ type step struct {
 	beats      chan struct{} // signs of life of the body
 	reports    atomic.Int64  // how often it told of its progress
 	notes      notes         // of the body, which are written with its outcome
+	now        *attempt      // the attempt that is under way, or was the last
 }
 
 func (s *step) run() (journal.Payload, error) {
@@ -146,29 +161,30 @@ func (s *step) run() (journal.Payload, error) {
 		}
 		took := int64(s.b.x.eng.now() - began)
 		if err == nil {
-			s.outcome(journal.Event{Key: s.key, Data: &journal.StepCompleted{
+			s.outcome(true, &journal.StepCompleted{
 				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
-				Input: inputUnless(recorded, s.spec.Input), Result: out,
-			}})
+				Input: inputUnless(recorded, s.spec.Input), Result: out, Streams: s.now.streams,
+			})
 			s.b.saw(began + journal.Time(took))
 			return out, nil
 		}
 		if cause := s.b.stopped(); cause != nil && errors.Is(cause, ErrLost) {
+			s.now.void()
 			return nil, cause
 		}
 		failure := asFailure(err)
 		pause, again := s.spec.Retry.next(s.b.x.key.Run, s.key, s.attempt, err)
 		if !again {
-			s.outcome(journal.Event{Key: s.key, Data: &journal.StepFailed{
+			s.outcome(false, &journal.StepFailed{
 				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
-				Input: inputUnless(recorded, s.spec.Input), Error: failure,
-			}})
+				Input: inputUnless(recorded, s.spec.Input), Error: failure, Streams: s.now.streams,
+			})
 			s.b.saw(began + journal.Time(took))
 			return nil, failure
 		}
 		s.starts = 0
 		s.retryAfter = s.b.x.eng.now().Add(pause)
-		s.outcome(journal.Event{Key: s.key, Data: &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter}})
+		s.outcome(false, &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter, Streams: s.now.streams})
 	}
 }
 
@@ -219,10 +235,14 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 		stop = s.recordLater(began)
 	}
 	watched, unwatch := s.watch(ctx)
+	s.now = &attempt{step: s, number: s.attempt}
 	if out, err = s.call(watched); err == nil {
 		err = journal.CheckPayload("the result of step ", s.key, out)
 	}
 	unwatch()
+	if sealed := s.now.seal(); err == nil {
+		err = sealed
+	}
 	recorded = stop() || recorded
 	s.ended(recorded)
 	if err != nil && watched.Err() != nil && s.b.ctx.Err() == nil {
@@ -291,7 +311,7 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 		}
 	}()
 	return s.body(ctx, StepInfo{
-		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat, note: s.note,
+		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat, attempt: s.now, note: s.note,
 	})
 }
 

@@ -35,7 +35,9 @@ func testingOf(ctx context.Context) *Testing {
 func (t *Testing) body(s StepSpec, body StepBody) StepBody {
 	if t.Stub != nil {
 		if stub := t.Stub(s.Name); stub != nil {
-			body = func(ctx context.Context, _ StepInfo) (journal.Payload, error) { return stub(ctx, s.Input) }
+			body = func(ctx context.Context, info StepInfo) (journal.Payload, error) {
+				return stub(WithInfo(ctx, info), s.Input)
+			}
 		}
 	}
 	if t.BodyEnded == nil {

@@ -120,6 +120,7 @@ const (
 	MaxNamespace        = 128      // bytes of a namespace
 	MaxReason           = 512      // characters of a cancel reason
 	MaxEvents           = 1000     // events of one command; a fork copies any number
+	MaxStreams          = 100      // streams that one attempt of a step writes to
 	MaxContext          = 64 << 10 // bytes of a World execution context
 	MaxAttributes       = 64       // attributes of one run
 	MaxAttributeKey     = 256      // characters of an attribute's key
