@@ -292,7 +292,11 @@ func TestStreamLostRace(t *testing.T) {
 			<-ctx.Done()
 			return "", errors.Join(err, context.Cause(ctx))
 		})
-		goOn := cairn.NewHook[int]("go on")
+		read := make(chan struct{})
+		hold := cairn.NewStep("hold", func(context.Context, int) (string, error) {
+			<-read // the run goes on, and stays owned
+			return "held", nil
+		})
 		wf := cairn.NewWorkflow("lost race", func(ctx cairn.Context, _ int) (string, error) {
 			loser, err := cairn.Go(ctx, "loser", func(ctx cairn.Context) (string, error) { return slow.Do(ctx, 0) })
 			if err != nil {
@@ -308,14 +312,10 @@ func TestStreamLostRace(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			open, err := goOn.Token("go on").Open(ctx)
-			if err != nil {
-				return "", err
-			}
 			if err := words.Write(ctx, "after"); err != nil {
 				return "", err
 			}
-			_, err = open.Receive(ctx)
+			_, err = hold.Do(ctx, 0)
 			return out, err
 		})
 		e := start(wf)
@@ -326,7 +326,7 @@ func TestStreamLostRace(t *testing.T) {
 			require.Equal(t, "after", c.Value)
 			break
 		}
-		require.NoError(t, cairn.Send(t.Context(), e, "go on", "", 1))
+		close(read)
 		_, err = run.Result(patient(t))
 		require.NoError(t, err)
 	})
@@ -372,6 +372,39 @@ func TestStreamEndsWithItsRun(t *testing.T) {
 		for i := range all {
 			require.Equal(t, "a", joined(all[i].wait(t)))
 			require.Empty(t, settled[i].wait(t))
+		}
+	})
+}
+
+// TestStreamOfAWorkflowIsWhole: a workflow that writes much and ends, or waits, at once has written all of it.
+func TestStreamOfAWorkflowIsWhole(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		const chunks = 400 // more than may be on their way
+		wf := cairn.NewWorkflow("whole", func(ctx cairn.Context, _ int) (int, error) {
+			for part := range 3 {
+				for i := range chunks {
+					if err := words.Write(ctx, fmt.Sprint(part*chunks+i)); err != nil {
+						return 0, err
+					}
+				}
+				if part < 2 {
+					if err := cairn.Sleep(ctx, time.Millisecond); err != nil {
+						return 0, err
+					}
+				}
+			}
+			return 0, nil
+		})
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		_, err = run.Result(patient(t))
+		require.NoError(t, err)
+		all := collect(t, e, run.ID())
+		require.Len(t, all, 3*chunks)
+		for i := range all {
+			require.Equal(t, fmt.Sprint(i), all[i].Value)
 		}
 	})
 }

@@ -171,3 +171,13 @@ func AddStreamInfo(list []StreamInfo, name string, head StreamHead, branch bool,
 	}
 	return list
 }
+
+// AddChangedRuns adds the runs whose row a batch changes.
+func AddChangedRuns(runs []journal.ID, changes *Changes) []journal.ID {
+	for i := range changes.Runs {
+		if c := &changes.Runs[i]; c.Rows.Run {
+			runs = append(runs, c.State.Run.ID)
+		}
+	}
+	return runs
+}

@@ -64,6 +64,10 @@ func (w *engineWorld) run() {
 		require.NoError(w.t, err, "seed %d", w.seed)
 		ids[i] = id
 	}
+	readers := make([]*readers, engineRuns)
+	for i, id := range ids {
+		readers[i] = w.follow(st, id)
+	}
 	stop := make(chan struct{})
 	var sender sync.WaitGroup
 	sender.Go(func() { w.send(stop, st) })
@@ -86,6 +90,7 @@ func (w *engineWorld) run() {
 		differences, err := check.Views(ctx, st, "default", id, journal.TimeOf(time.Now()))
 		require.NoError(w.t, err)
 		require.Empty(w.t, differences, "seed %d: run %d", w.seed, i)
+		readers[i].check(st, fmt.Sprint(i))
 	}
 	close(stop)
 	sender.Wait()
@@ -194,7 +199,11 @@ func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, er
 	a := sim.NewActor(w.seed, "workflow "+name)
 	out := name + ":"
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(9) {
+		switch a.Pick(10) {
+		case 9:
+			if err := w.tell(b, name, i, 1+a.Pick(4)); err != nil {
+				return "", err
+			}
 		case 5:
 			if depth < 2 {
 				p, err := w.childOf(b, fmt.Sprintf("%s.%d", name, i), depth)
@@ -254,7 +263,10 @@ func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, er
 			}
 		default:
 			p, err := b.Step(engine.StepSpec{Name: "step", Retry: engine.Retry{Attempts: 3, First: 50 * time.Millisecond}},
-				func(_ context.Context, info engine.StepInfo) (journal.Payload, error) {
+				func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
+					if err := tellStep(ctx, info, name, i); err != nil {
+						return nil, err
+					}
 					time.Sleep(time.Millisecond)
 					if i%2 == 1 && info.Attempt == 1 {
 						return nil, journal.Errorf("flaky", "the first attempt fails")
@@ -368,7 +380,9 @@ func (w *engineWorld) referencePart(name string, depth int) string {
 	a := sim.NewActor(w.seed, "workflow "+name)
 	out := name + ":"
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(9) {
+		switch a.Pick(10) {
+		case 9:
+			a.Pick(4)
 		case 5:
 			if depth < 2 {
 				out += "{" + w.referencePart(fmt.Sprintf("%s.%d", name, i), depth+1) + "}"

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,7 @@ type notifier struct {
 	receiver  *receiver // nil: nobody listens
 	closed    bool
 
+	heard           atomic.Int32 // streamListeners
 	streamListeners map[*streamListener]struct{}
 	self            string                  // tells hints of this process from those of others
 	unsent          map[journal.ID]struct{} // runs with news in their streams that other processes were not told yet

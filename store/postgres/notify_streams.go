@@ -26,6 +26,7 @@ func (n *notifier) ListenStreams(ctx context.Context) (<-chan journal.ID, error)
 		return nil, errClosed()
 	}
 	n.streamListeners[l] = struct{}{}
+	n.heard.Add(1)
 	ready := n.start(ctx)
 	n.mu.Unlock()
 	out := make(chan journal.ID)
@@ -75,6 +76,7 @@ func (n *notifier) leaveStreams(l *streamListener) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.streamListeners, l)
+	n.heard.Add(-1)
 	n.idle()
 }
 

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -190,12 +188,11 @@ func (w *Writer) wroteStreams(ctx context.Context, changes *store.Changes) {
 			runs = append(runs, c.Run)
 		}
 	}
-	for _, run := range changes.StreamHints {
-		if !slices.Contains(runs, run) {
-			runs = append(runs, run)
-		}
+	n := w.store.notifier
+	n.wroteStreams(ctx, append(runs, changes.StreamHints...))
+	if n.heard.Load() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
+		n.tellStreams(store.AddChangedRuns(nil, changes))
 	}
-	w.store.notifier.wroteStreams(ctx, runs)
 }
 
 const (

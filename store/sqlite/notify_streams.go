@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -12,6 +13,7 @@ import (
 // streamHub carries hints about streams: those of this process by name. That another process has written something shows in the file's version, which
 // is looked at again and again, but only while somebody listens.
 type streamHub struct {
+	heard     atomic.Int32 // listeners
 	mu        sync.Mutex
 	listeners map[*streamListener]struct{}
 	stop      context.CancelFunc // ends the look at the file's version
@@ -35,6 +37,7 @@ func (h *hub) ListenStreams(ctx context.Context) (<-chan journal.ID, error) {
 		s.listeners = map[*streamListener]struct{}{}
 	}
 	s.listeners[l] = struct{}{}
+	s.heard.Add(1)
 	if s.stop == nil && h.store.path != "" { // nobody else can write to a database in memory
 		var watch context.Context
 		watch, s.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -74,6 +77,7 @@ func (h *hub) leaveStreams(l *streamListener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, l)
+	s.heard.Add(-1)
 	if len(s.listeners) == 0 && s.stop != nil {
 		s.stop()
 		s.stop = nil

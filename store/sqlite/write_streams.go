@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"slices"
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -127,10 +126,9 @@ func (t *tx) wroteStreams(changes *store.Changes, nos []int64) {
 			runs = append(runs, c.Run)
 		}
 	}
-	for _, run := range changes.StreamHints {
-		if !slices.Contains(runs, run) {
-			runs = append(runs, run)
-		}
+	runs = append(runs, changes.StreamHints...)
+	if t.w.store.hub.streams.heard.Load() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
+		runs = store.AddChangedRuns(runs, changes)
 	}
 	t.w.store.hub.tellStreams(runs)
 }
