@@ -51,12 +51,12 @@ func Annotate(ctx context.Context, a Annotation) error {
 	}
 	if c, ok := ctx.(Context); ok {
 		_, err := Do(c, "annotate", func(ctx context.Context) (struct{}, error) {
-			_, err := infoOf(ctx).Note(d)
+			_, err := engine.InfoOf(ctx).Note(d)
 			return struct{}{}, err
 		})
 		return err
 	}
-	inStep, err := infoOf(ctx).Note(d)
+	inStep, err := engine.InfoOf(ctx).Note(d)
 	if err == nil && !inStep {
 		err = journal.Errorf(engine.CodeNotInRun, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/cairn-workflow/cairn"
 )
 
-// childFlag makes the program one of the processes that the workload cold starts. What follows is a [child].
+// childFlag makes the program one of the processes that the workloads cold and lag start. What follows is a [child].
 const childFlag = "-cold-child"
 
 // child is what a new process is to do before it says that it is done.
 type child struct {
 	Place place
-	Raw   bool // insert one row into the plain table, and not complete one run
+	Raw   bool   // insert one row into the plain table, and not complete one run
+	Lag   string // read the stream of this run instead
 }
 
 // coldWorkload starts new processes, and measures from their start to the result of their first run. Beside it: a new process that inserts
@@ -107,6 +108,9 @@ func runChild(ctx context.Context, task string, w io.Writer) error {
 	var c child
 	if err := json.Unmarshal([]byte(task), &c); err != nil {
 		return err
+	}
+	if c.Lag != "" {
+		return tellLags(ctx, c, w)
 	}
 	if c.Raw {
 		return firstInsert(ctx, c.Place, w)

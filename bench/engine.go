@@ -42,7 +42,7 @@ var (
 
 // withEngine runs a measurement with an engine, and beside it the raw loop.
 func withEngine(ctx context.Context, db *database, f func(e *cairn.Engine, loop *rawLoop) error) error {
-	e, err := cairn.New(ctx, db.store, stepsWorkflow, fanWorkflow, hookWorkflow, sleepWorkflow)
+	e, err := cairn.New(ctx, db.store, stepsWorkflow, fanWorkflow, hookWorkflow, sleepWorkflow, writerWorkflow)
 	if err != nil {
 		return err
 	}

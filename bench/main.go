@@ -3,7 +3,7 @@
 //	go run ./bench [-json] [-store sqlite|postgres|all] [-seconds N] WORKLOAD…
 //
 // The store alone: append, growth, read, list, search. The engine: w1, w10, w1-closed and w10-closed (how much), latency, hook and fan (how soon),
-// waiting (runs that sleep), cold (a new process), fork and steps (a long run). Without a WORKLOAD all are run.
+// waiting (runs that sleep), cold (a new process), fork and steps (a long run). Streams: chunks (how much), lag (how soon). Without a WORKLOAD all are run.
 //
 // Machines are noisy, so the figure to look at is the ratio: both sides run in turns within one process. docs/benchmarks.md
 // explains the workloads and keeps results.
@@ -64,6 +64,8 @@ func workloads() []workload {
 		{"waiting", "runs that sleep: start them, keep them, wake them", waitingWorkload},
 		{"cold", "a new process, from its start to the result of its first run", coldWorkload},
 		{"fork", "a fork of a long run, beside loading that run", forkWorkload},
+		{"chunks", "chunks of streams, 64 steps that write, beside plain inserts with 64 callers", chunksWorkload},
+		{"lag", "a chunk, from being written until a reader has it, in the same process and in another", lagWorkload},
 		{"steps", "what a step costs at the end of a long run, beside its beginning", stepsWorkload},
 	}
 }
