@@ -71,7 +71,9 @@ func chunksWorkload(ctx context.Context, db *database, o options, out *report) e
 		written, acknowledged := make([]call, chunkWriters), make([]call, chunkWriters)
 		for i, step := range contexts {
 			written[i] = func(context.Context) error { return chunkStream.Write(step, body) }
-			acknowledged[i] = func(context.Context) error { return errors.Join(chunkStream.Write(step, body), chunkStream.Flush(step)) }
+			acknowledged[i] = func(context.Context) error {
+				return errors.Join(chunkStream.Write(step, body), chunkStream.Flush(step))
+			}
 		}
 		for _, c := range []struct {
 			figure, note string

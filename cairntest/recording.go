@@ -49,6 +49,11 @@ func (r *recording) Listen(context.Context) (<-chan string, error) {
 	return nil, nil //nolint:nilnil // nothing is ever said
 }
 
+// ListenStreams implements [store.Notifier].
+func (r *recording) ListenStreams(context.Context) (<-chan journal.ID, error) {
+	return nil, nil //nolint:nilnil // nothing is ever said
+}
+
 // noWriter is a writer that writes nothing.
 type noWriter struct{}
 

@@ -39,6 +39,10 @@ func (s *Store) Delete(ctx context.Context, namespace string, run journal.ID) er
 			b.Queue(`delete from `+table+` where run = $1`, no)
 		}
 		b.Queue(`delete from messages where ns = $1 and run = $2`, ns, raw(run))
+		for _, table := range []string{"chunks", "sources"} {
+			b.Queue(`delete from `+table+` where stream in (select no from streams where ns = $1 and run = $2)`, ns, raw(run))
+		}
+		b.Queue(`delete from streams where ns = $1 and run = $2`, ns, raw(run))
 		b.Queue(`delete from runs where no = $1`, no)
 		return tx.SendBatch(ctx, b).Close()
 	})

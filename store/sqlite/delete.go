@@ -62,7 +62,15 @@ func (s *Store) Delete(ctx context.Context, namespace string, run journal.ID) er
 	for _, step := range []struct {
 		statement string
 		args      []any
-	}{{`delete from cairn_messages where ns = ? and run = ?`, []any{ns, run[:]}}, {buryRun, []any{no}}, {sweepGraves, nil}, {`commit`, nil}} {
+	}{
+		{`delete from cairn_messages where ns = ? and run = ?`, []any{ns, run[:]}},
+		{`delete from cairn_chunks where stream in (select no from cairn_streams where ns = ? and run = ?)`, []any{ns, run[:]}},
+		{`delete from cairn_sources where stream in (select no from cairn_streams where ns = ? and run = ?)`, []any{ns, run[:]}},
+		{`delete from cairn_streams where ns = ? and run = ?`, []any{ns, run[:]}},
+		{buryRun, []any{no}},
+		{sweepGraves, nil},
+		{`commit`, nil},
+	} {
 		if err := do(step.statement, step.args...); err != nil {
 			return classify("delete", err)
 		}
