@@ -28,7 +28,7 @@ var (
 		return false, context.Cause(ctx)
 	})
 
-	writerWorkflow = cairn.NewWorkflow("writer", func(ctx cairn.Context, n int) (bool, error) { return lend.Do(ctx, n) })
+	writerWorkflow = cairn.NewWorkflow("writer", lend.Do)
 )
 
 // pens starts runs whose steps write, and returns their contexts and ids. The function ends them.
@@ -59,7 +59,7 @@ func pens(ctx context.Context, e *cairn.Engine, n int) (contexts []context.Conte
 
 // chunksWorkload writes chunks from 64 steps, each to a stream of its own. Beside it: raw inserts with 64 callers.
 func chunksWorkload(ctx context.Context, db *database, o options, out *report) error {
-	return withEngine(ctx, db, func(e *cairn.Engine, loop *rawLoop) error {
+	return withEngine(ctx, db, func(e *cairn.Engine, loop *rawLoop) error { //nolint:contextcheck // steps write with their own
 		contexts, _, stop, err := pens(ctx, e, chunkWriters)
 		if err != nil {
 			return err
@@ -102,7 +102,7 @@ func flushed(mine side, contexts []context.Context) side {
 		began := time.Now()
 		s, err := mine(ctx, d)
 		for _, step := range contexts {
-			err = errors.Join(err, chunkStream.Flush(step))
+			err = errors.Join(err, chunkStream.Flush(step)) //nolint:contextcheck // as above
 		}
 		s.seconds = time.Since(began).Seconds()
 		if err != nil {

@@ -162,6 +162,7 @@ type Notifier interface {
 	// ends. It never blocks the sender: hints are merged while nobody reads.
 	Listen(ctx context.Context) (<-chan string, error)
 	// ListenStreams does the same for streams: the channel receives the runs to whose streams something was written, and the zero id where that
-	// is not known. It costs something while it lasts, also if nothing happens.
-	ListenStreams(ctx context.Context) (<-chan journal.ID, error)
+	// is not known. It costs something while it lasts, also if nothing happens. Of what own says is the listener's own writer it is not told, as far as
+	// that is known; nil: of nobody's.
+	ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error)
 }

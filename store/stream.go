@@ -81,7 +81,7 @@ type LoadedStream struct {
 }
 
 // StreamChange is what a batch writes to one stream. It is written completely or, with an error, not at all: the batch is refused with
-// [ErrConflict] unless the stream is as in Was, and the run owned as in Owner and running.
+// [ErrConflict] if the chunks do not continue the stream, if its row is not as in Was and must change, or if the run is not owned as in Owner and running.
 type StreamChange struct {
 	StreamKey
 	Owner journal.Ownership // who must own the run; zero: that does not matter

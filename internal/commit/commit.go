@@ -36,6 +36,8 @@ type Config struct {
 	CacheBytes int
 	// Logger gets what the committer has to say. Defaults to nothing.
 	Logger *slog.Logger
+	// Readers are told of chunks that are durable, before the writers are; nil: nobody.
+	Readers Readers
 }
 
 func (c *Config) withDefaults() Config {

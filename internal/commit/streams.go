@@ -55,6 +55,17 @@ func (a *Append) bytes() int {
 	return n
 }
 
+// Readers are those who read streams in this process.
+type Readers interface {
+	// Wants reports whether somebody reads a stream. It is asked for each one that is written to.
+	Wants(key store.StreamKey) bool
+	// Wrote tells of a stream that was written to, or whose run has another owner or has ended. Page is what was added, nil if it must be read. It must not
+	// be changed.
+	Wrote(key store.StreamKey, page *store.StreamPage)
+	// Changed tells of a run that has another owner, or has ended.
+	Changed(run journal.ID)
+}
+
 // Append puts chunks into the queue of their run. It waits only while the committer is full. What is appended must not be changed afterwards.
 func (c *Committer) Append(ctx context.Context, a *Append) (*Ticket, error) {
 	if err := a.check(); err != nil {
@@ -105,8 +116,8 @@ type streamWork struct {
 	base   *streamState       // before the batch; nil: not known
 	run    *store.StreamRun   // as it was read in this transaction; nil: it was not
 	head   store.StreamHead   // after the batch
-	byKey  map[string]*source // the newest of each key that the batch touches
-	all    []*source
+	all    []*source          // that the batch touches
+	byKey  map[string]*source // the newest of each key, where there are many
 	chunks []store.NewChunk
 }
 
@@ -206,23 +217,20 @@ func (w *streamWork) mustRead() bool {
 	if w.base == nil || w.mixed {
 		return true
 	}
-	seen := map[string]bool{}
 	for _, t := range w.tickets {
 		for i := range t.app.Ops {
 			op := &t.app.Ops[i]
-			if seen[op.Key] {
+			if i > 0 && op.Key == t.app.Ops[i-1].Key {
 				continue
 			}
-			seen[op.Key] = true
-			known := w.base.sources[op.Key]
 			// The first of an attempt is surely new; a branch may have written before it was executed again.
-			if !op.continues(known, w.owner.Epoch) && (op.Attempt == 0 || op.N != 1) {
+			if !op.continues(w.base.sources[op.Key], w.owner.Epoch) && (op.Attempt == 0 || op.N != 1) {
 				return true
 			}
 		}
 	}
 	for _, s := range w.settles {
-		if !seen[s.key] && w.base.sources[s.key] == nil {
+		if w.base.sources[s.key] == nil {
 			return true
 		}
 	}
@@ -325,7 +333,7 @@ func (b *batch) postponeAppends(busy map[store.RunKey]bool) {
 
 // reduce decides what becomes of the operations.
 func (w *streamWork) reduce() {
-	w.head, w.byKey, w.all, w.chunks = w.base.head, map[string]*source{}, nil, nil
+	w.head, w.byKey, w.all, w.chunks = w.base.head, nil, nil, nil
 	owner := w.owner
 	for _, t := range w.tickets {
 		t.refused, t.err = nil, w.refusal(t.app.Owner)
@@ -364,16 +372,39 @@ func (w *streamWork) refusal(owner journal.Ownership) error {
 
 // find returns the newest source of a key, nil if none is known.
 func (w *streamWork) find(key string) *source {
-	if s := w.byKey[key]; s != nil {
-		return s
+	if w.byKey != nil {
+		if s := w.byKey[key]; s != nil {
+			return s
+		}
+	} else {
+		for _, s := range slices.Backward(w.all) {
+			if s.Key == key {
+				return s
+			}
+		}
 	}
 	if known := w.base.sources[key]; known != nil {
-		s := &source{Source: *known}
-		w.byKey[key] = s
-		w.all = append(w.all, s)
-		return s
+		return w.touch(&source{Source: *known})
 	}
 	return nil
+}
+
+// fewSources is how many are looked through one by one.
+const fewSources = 16
+
+// touch adds a source that is the newest of its key.
+func (w *streamWork) touch(s *source) *source {
+	w.all = append(w.all, s)
+	switch {
+	case w.byKey != nil:
+		w.byKey[s.Key] = s
+	case len(w.all) > fewSources:
+		w.byKey = make(map[string]*source, 2*len(w.all))
+		for _, s := range w.all {
+			w.byKey[s.Key] = s
+		}
+	}
+	return s
 }
 
 // apply does one operation. It reports false if the stream is closed.
@@ -393,10 +424,8 @@ func (w *streamWork) apply(op *StreamOp, epoch int64) bool {
 	case known && s.State == store.SourceClosing:
 		return op.Close
 	case !known:
-		s = &source{begun: true, Source: store.Source{No: w.head.Sources, Key: op.Key, Epoch: epoch, Attempt: op.Attempt, First: w.head.Next}}
+		s = w.touch(&source{begun: true, Source: store.Source{No: w.head.Sources, Key: op.Key, Epoch: epoch, Attempt: op.Attempt, First: w.head.Next}})
 		w.head.Sources++
-		w.byKey[op.Key] = s
-		w.all = append(w.all, s)
 	}
 	s.N = op.N
 	s.changed = s.changed || s.IsBranch() // of an attempt, N matters only while somebody remembers it
@@ -484,6 +513,51 @@ func (b *batch) rememberStreams() {
 			b.c.streams.dropRun(r.key)
 		}
 	}
+	b.tellReaders()
+}
+
+// tellReaders passes what was written on to those who read it in this process.
+func (b *batch) tellReaders() {
+	readers := b.c.cfg.Readers
+	if readers == nil || b.written == nil {
+		return
+	}
+	for i, w := range b.streamChanged {
+		if readers.Wants(w.key) {
+			readers.Wrote(w.key, w.page(&b.written.Streams[i]))
+		}
+	}
+	for i := range b.written.Runs { // after that: they must look whether the run has ended
+		if c := &b.written.Runs[i]; c.Rows.Run {
+			readers.Changed(c.State.Run.ID)
+		}
+	}
+}
+
+// page returns what was added to a stream as somebody would read it, nil if not all of that is known.
+func (w *streamWork) page(c *store.StreamChange) *store.StreamPage {
+	sources := make(map[int64]*store.Source, len(w.all))
+	for _, s := range w.all {
+		switch {
+		case s.IsBranch():
+		case s.begun && (s.Attempt != 1 || s.Epoch != 1): // whether this is a boundary, only the database knows
+			return nil
+		case !s.begun && s.changed: // what became of an attempt concerns chunks that were there before
+			return nil
+		}
+		sources[s.No] = &s.Source
+	}
+	page := &store.StreamPage{
+		Run:  store.StreamRun{Exists: true, Status: journal.StatusRunning, Owner: c.Owner.Incarnation, Epoch: c.Owner.Epoch},
+		Head: c.Head, From: c.Was.Next, Chunks: make([]store.Chunk, len(c.Chunks)),
+	}
+	for i := range c.Chunks {
+		s := sources[c.Chunks[i].Source]
+		page.Chunks[i] = store.Chunk{
+			Index: c.Was.Next + int64(i), At: c.Chunks[i].At, Key: s.Key, Attempt: s.Attempt, Epoch: s.Epoch, State: s.State, Data: c.Chunks[i].Data,
+		}
+	}
+	return page
 }
 
 // forgetStreams forgets what is remembered of the batch's streams: something about it was not true.

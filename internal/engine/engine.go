@@ -53,6 +53,7 @@ type Engine struct {
 	log       *slog.Logger
 	testing   *Testing
 	streams   *stream.Hub
+	lives     sync.Map // the incarnations of this engine so far
 
 	life context.Context // ends when the engine stops: code sees that its context is over
 	hard context.Context // ends when nothing more can be written
@@ -97,7 +98,10 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.end = sync.OnceFunc(func() { close(e.ended) })
 	e.defaults()
-	e.streams = stream.NewHub(st, e.cfg.Poll)
+	e.streams = stream.NewHub(st, e.cfg.Poll, func(writer journal.ID) bool {
+		_, mine := e.lives.Load(writer)
+		return mine
+	})
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err
 	}

@@ -22,7 +22,8 @@ func (e *Engine) newIncarnation(ctx context.Context) (*incarnation, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log})
+	e.lives.Store(id, true)
+	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log, Readers: e.streams})
 	if err != nil {
 		return nil, err
 	}

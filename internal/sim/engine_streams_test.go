@@ -82,7 +82,7 @@ type deafNotifier struct{}
 
 func (deafNotifier) Listen(context.Context) (<-chan string, error) { return nil, errors.New("deaf") }
 
-func (deafNotifier) ListenStreams(context.Context) (<-chan journal.ID, error) {
+func (deafNotifier) ListenStreams(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
 	return nil, errors.New("deaf")
 }
 
@@ -103,7 +103,7 @@ func (w *engineWorld) follow(st store.Store, run journal.ID) *readers {
 		st = deafStore{st}
 	}
 	r := &readers{world: w, run: run}
-	hub := stream.NewHub(st, 100e6)
+	hub := stream.NewHub(st, 100e6, nil)
 	r.all.Go(func() { r.seen = r.read(hub, stream.Request{}) })
 	r.all.Go(func() { r.settled = r.read(hub, stream.Request{Settled: true}) })
 	r.all.Go(func() {
@@ -150,7 +150,7 @@ func (r *readers) check(st store.Store, name string) {
 	r.all.Wait()
 	t, seed := r.world.t, r.world.seed
 	require.Empty(t, r.failed, "seed %d: run %s", seed, name)
-	stored := r.read(stream.NewHub(st, 0), stream.Request{Stored: true})
+	stored := r.read(stream.NewHub(st, 0, nil), stream.Request{Stored: true})
 	require.Equal(t, stored, r.seen, "seed %d: run %s: who reads live sees what is stored", seed, name)
 	want := r.world.referenceChunks(name, 0)
 	slices.Sort(want)

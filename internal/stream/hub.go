@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 type Hub struct {
 	store store.Store
 	poll  time.Duration
+	own   func(writer journal.ID) bool
 
 	joined atomic.Int64 // readers; whoever wakes asks this first
 
@@ -23,12 +25,13 @@ type Hub struct {
 	stop  context.CancelFunc // ends listening, nil while nobody reads
 }
 
-// NewHub returns a hub for the streams of a store. Whoever waits looks again at the latest after poll.
-func NewHub(st store.Store, poll time.Duration) *Hub {
+// NewHub returns a hub for the streams of a store. Whoever waits looks again at the latest after poll. Of what own says is written by this process's committer, the
+// hub is told by that: see [commit.Readers]; nil: of nothing.
+func NewHub(st store.Store, poll time.Duration, own func(writer journal.ID) bool) *Hub {
 	if poll <= 0 {
 		poll = time.Second
 	}
-	return &Hub{store: st, poll: poll, tails: map[store.StreamKey]*tail{}, byRun: map[journal.ID]map[*tail]struct{}{}}
+	return &Hub{store: st, poll: poll, own: own, tails: map[store.StreamKey]*tail{}, byRun: map[journal.ID]map[*tail]struct{}{}}
 }
 
 // tail is the end of a stream that somebody reads. Its readers share their looks at the database.
@@ -37,18 +40,12 @@ type tail struct {
 
 	// Guarded by the hub.
 	readers int
-	version int64         // moves with each hint
-	changed chan struct{} // closed, and made anew, with each hint
+	version int64             // moves with each hint
+	changed chan struct{}     // closed, and made anew, with each hint
+	last    *store.StreamPage // the end of the stream, as it was when version was seen
+	seen    int64
 
 	looking chan struct{} // held by who looks
-	last    *shared       // the last look; guarded by looking
-}
-
-// shared is a look at the end of a stream that several readers can use.
-type shared struct {
-	from    int64
-	version int64
-	page    *store.StreamPage
 }
 
 // join begins to read a stream.
@@ -141,7 +138,7 @@ func (h *Hub) gap() time.Duration {
 
 // listen passes hints on while there are readers.
 func (h *Hub) listen(ctx context.Context) {
-	hints, err := h.store.Notifier().ListenStreams(ctx)
+	hints, err := h.store.Notifier().ListenStreams(ctx, h.own)
 	if err != nil {
 		hints = nil // then the clock has to do
 	}
@@ -178,19 +175,93 @@ func (h *Hub) listen(ctx context.Context) {
 
 // look reads the end of a stream. Readers that want the same share one look, if it began after what they know of.
 func (h *Hub) look(ctx context.Context, t *tail, version int64, q store.StreamQuery) (*store.StreamPage, error) {
+	if page := h.known(t, version, q.From); page != nil {
+		return page, nil
+	}
 	select {
 	case t.looking <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-t.looking }()
-	if s := t.last; s != nil && s.from == q.From && s.version >= version {
-		return s.page, nil
+	if page := h.known(t, version, q.From); page != nil {
+		return page, nil
 	}
 	now, _ := h.state(t) // before the look
 	page, err := h.store.Stream(ctx, t.key, q)
-	if err == nil {
-		t.last = &shared{q.From, now, page}
+	if err != nil {
+		return nil, err
 	}
-	return page, err
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.seen <= now {
+		t.last, t.seen = page, now
+	}
+	return page, nil
+}
+
+// known returns what is known of the end of a stream from an index on, nil if that is not enough.
+func (h *Hub) known(t *tail, version, from int64) *store.StreamPage {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := t.last
+	if last == nil || t.seen < version || from < last.From || from > last.From+int64(len(last.Chunks)) {
+		return nil
+	}
+	if from == last.From {
+		return last
+	}
+	page := *last
+	page.Chunks = last.Chunks[from-last.From:]
+	page.From = from
+	return &page
+}
+
+// Wants implements [commit.Readers].
+func (h *Hub) Wants(key store.StreamKey) bool {
+	if h.joined.Load() == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.tails[key] != nil
+}
+
+// Changed implements [commit.Readers].
+func (h *Hub) Changed(run journal.ID) { h.Wake(run) }
+
+// Wrote implements [commit.Readers]. Those who wait at the end get what was written without looking.
+func (h *Hub) Wrote(key store.StreamKey, page *store.StreamPage) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.tails[key]
+	if t == nil {
+		return
+	}
+	if page != nil && t.seen == t.version { // nothing happened since that is not known
+		page = t.join(page)
+	}
+	t.wake()
+	t.last, t.seen = page, t.version
+}
+
+// join puts what comes behind the end that is known, unless that becomes too long. The hub's lock is held.
+func (t *tail) join(page *store.StreamPage) *store.StreamPage {
+	last := t.last
+	if last == nil || last.More || last.From+int64(len(last.Chunks)) != page.From || len(last.Chunks)+len(page.Chunks) > pageChunks {
+		return page
+	}
+	bytes := 0
+	for _, chunks := range [][]store.Chunk{last.Chunks, page.Chunks} {
+		for i := range chunks {
+			bytes += len(chunks[i].Data)
+		}
+	}
+	if bytes > pageBytes/4 {
+		return page
+	}
+	both := *page
+	both.From = last.From
+	both.Chunks = slices.Concat(last.Chunks, page.Chunks)
+	return &both
 }

@@ -10,6 +10,7 @@ import (
 
 // streamListener merges the hints about streams that nobody has read yet.
 type streamListener struct {
+	own     func(writer journal.ID) bool
 	pending map[journal.ID]struct{}
 	wake    chan struct{}
 }
@@ -18,8 +19,8 @@ type streamListener struct {
 const maxHintRuns = 200
 
 // ListenStreams implements [store.Notifier].
-func (n *notifier) ListenStreams(ctx context.Context) (<-chan journal.ID, error) {
-	l := &streamListener{pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
+func (n *notifier) ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error) {
+	l := &streamListener{own: own, pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -80,11 +81,14 @@ func (n *notifier) leaveStreams(l *streamListener) {
 	n.idle()
 }
 
-// tellStreams hints to this process that something was written to streams of these runs. It never blocks.
-func (n *notifier) tellStreams(runs []journal.ID) {
+// tellStreams hints to this process that a writer has written to streams of these runs. It never blocks.
+func (n *notifier) tellStreams(writer journal.ID, runs []journal.ID) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for l := range n.streamListeners {
+		if l.own != nil && l.own(writer) {
+			continue // it knows
+		}
 		for _, run := range runs {
 			l.pending[run] = struct{}{}
 		}
@@ -97,11 +101,11 @@ func (n *notifier) tellStreams(runs []journal.ID) {
 
 // wroteStreams hints to this process at once, and to others beside: the batch that wrote does not wait for that, because the server
 // commits those who notify one after the other. While one notification is on its way, further ones are merged.
-func (n *notifier) wroteStreams(ctx context.Context, runs []journal.ID) {
+func (n *notifier) wroteStreams(ctx context.Context, writer journal.ID, runs []journal.ID) {
 	if len(runs) == 0 {
 		return
 	}
-	n.tellStreams(runs)
+	n.tellStreams(writer, runs)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, run := range runs {
@@ -165,5 +169,5 @@ func (n *notifier) received(hint string) {
 		}
 		runs = append(runs, run)
 	}
-	n.tellStreams(runs)
+	n.tellStreams(journal.ID{}, runs)
 }

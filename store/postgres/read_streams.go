@@ -15,7 +15,7 @@ const (
 			coalesce(s.no, 0), coalesce(s.next, 0), coalesce(s.sources, 0), coalesce(s.closed, false)
 		from (select $1::integer as ns, $2::uuid as run, $3::text as name) k
 		left join lateral (select r.status, r.owner, r.epoch from runs r where r.ns = k.ns and r.id = k.run limit 1) r on true
-		left join lateral (select * from streams s where s.ns = k.ns and s.run = k.run and s.name = k.name limit 1) s on true`
+		left join lateral (select s.*, ` + nextIndex + ` as next from streams s where s.ns = k.ns and s.run = k.run and s.name = k.name limit 1) s on true`
 	// selectStreamPage ends a page when it has enough bytes: only their number is looked at, not the bytes themselves.
 	selectStreamPage = `select c.idx, c.at, c.data, s.key, s.attempt, s.epoch, s.state,
 			c.idx = s.first and exists (select 1 from sources b where b.stream = s.stream and b.key = s.key and b.no < s.no)
@@ -86,8 +86,8 @@ func (s *Store) Streams(ctx context.Context, namespace string, run journal.ID) (
 		err := rows.Scan(&name, &head.No, &head.Next, &head.Sources, &head.Closed, &branch, &path, &n)
 		streams = store.AddStreamInfo(streams, name, head, branch, path, n)
 		return err
-	}, `select t.name, t.no, t.next, t.sources, t.closed, s.key is not null, coalesce(s.key, ''), coalesce(s.n, 0)
-		from streams t left join lateral (select s.key, s.n from sources s where s.stream = t.no and s.attempt = 0 offset 0) s on true
-		where t.ns = $1 and t.run = $2 order by t.name`, ns, raw(run))
+	}, `select s.name, s.no, `+nextIndex+`, s.sources, s.closed, b.key is not null, coalesce(b.key, ''), coalesce(b.n, 0)
+		from streams s left join lateral (select b.key, b.n from sources b where b.stream = s.no and b.attempt = 0 offset 0) b on true
+		where s.ns = $1 and s.run = $2 order by s.name`, ns, raw(run))
 	return streams, err
 }

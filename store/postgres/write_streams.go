@@ -11,22 +11,24 @@ import (
 
 const (
 	// guardStreams makes sure of the owners of runs, and keeps everybody from changing them before the batch has ended. It fails, with a text that is no
-	// number, if a run is not owned as asked for, or is held by another transaction: it never waits.
+	// number, if a run is not owned as asked for, or is held by another transaction, or if a stream was closed: it never waits. While the run has
+	// this owner in this epoch nobody else writes to its streams.
 	guardStreams = `select case when count(*) = cardinality($1::integer[]) then 0 else ('found ' || count(*))::integer end
-		from unnest($1::integer[], $2::uuid[], $3::uuid[], $4::bigint[]) as u (ns, id, owner, epoch) cross join lateral (
+		from unnest($1::integer[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::smallint[]) as u (ns, id, owner, epoch, stream, closed)
+		cross join lateral (
 			select 1 from runs r where r.ns = u.ns and r.id = u.id and r.owner = u.owner and r.epoch = u.epoch and r.status = 1
 			for share skip locked
-		) r`
-	insertStreams = `insert into streams (no, ns, run, name, next, sources, closed)
-		select unnest($1::bigint[]), unnest($2::integer[]), unnest($3::uuid[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::bigint[]),
-			unnest($7::smallint[]) = 1`
+		) r
+		where not exists (select 1 from streams s where s.no = u.stream and s.closed <> (u.closed = 1))`
+	insertStreams = `insert into streams (no, ns, run, name, sources, closed)
+		select unnest($1::bigint[]), unnest($2::integer[]), unnest($3::uuid[]), unnest($4::text[]), unnest($5::bigint[]), unnest($6::smallint[]) = 1`
 	// moveStreams fails like guardStreams if a stream is not as it was when the batch was put together.
 	moveStreams = `with u as (
-			select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::smallint[])
-			as u (no, was_next, was_sources, was_closed, next, sources, closed)
+			select * from unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::smallint[])
+			as u (no, was_sources, was_closed, sources, closed)
 		), done as (
-			update streams s set next = u.next, sources = u.sources, closed = u.closed = 1
-			from u where s.no = u.no and s.next = u.was_next and s.sources = u.was_sources and s.closed = (u.was_closed = 1) returning 1
+			update streams s set sources = u.sources, closed = u.closed = 1
+			from u where s.no = u.no and s.sources = u.was_sources and s.closed = (u.was_closed = 1) returning 1
 		)
 		select case when count(*) = cardinality($1::bigint[]) then 0 else ('found ' || count(*))::integer end from done`
 	insertSources = `insert into sources (stream, no, key, epoch, attempt, n, state, first)
@@ -49,9 +51,9 @@ type streamRows struct {
 
 func newStreamRows() streamRows {
 	return streamRows{
-		guards:  newTable(integer, uuid, uuid, bigint),
-		begun:   newTable(bigint, integer, uuid, text, bigint, bigint, smallint),
-		moved:   newTable(bigint, bigint, bigint, smallint, bigint, bigint, smallint),
+		guards:  newTable(integer, uuid, uuid, bigint, bigint, smallint),
+		begun:   newTable(bigint, integer, uuid, text, bigint, smallint),
+		moved:   newTable(bigint, bigint, smallint, bigint, smallint),
 		sources: newTable(bigint, bigint, text, bigint, integer, bigint, smallint, bigint),
 		changed: newTable(bigint, bigint, bigint, smallint),
 		chunks:  newTable(bigint, bigint, bigint, bigint, bytea),
@@ -89,12 +91,13 @@ func (w *Writer) fillStreams(ctx context.Context, streams []store.StreamChange) 
 		if err != nil {
 			return err
 		}
-		// Streams of one run come one after the other.
-		if owned := !c.Owner.Incarnation.IsZero(); owned && (i == 0 || streams[i-1].Run != c.Run || streams[i-1].Owner != c.Owner) {
+		if !c.Owner.Incarnation.IsZero() {
 			r.guards[0].integer(ns)
 			r.guards[1].id(c.Run)
 			r.guards[2].id(c.Owner.Incarnation)
 			r.guards[3].bigint(c.Owner.Epoch)
+			r.guards[4].bigint(c.Was.No)
+			r.guards[5].smallint(smallintOf(c.Was.Closed))
 		}
 		r.stream(ns, c)
 	}
@@ -130,18 +133,15 @@ func (r *streamRows) stream(ns int32, c *store.StreamChange) {
 		t[1].integer(ns)
 		t[2].id(c.Run)
 		t[3].text(c.Name)
-		t[4].bigint(c.Head.Next)
-		t[5].bigint(c.Head.Sources)
-		t[6].smallint(smallintOf(c.Head.Closed))
-	} else {
+		t[4].bigint(c.Head.Sources)
+		t[5].smallint(smallintOf(c.Head.Closed))
+	} else if c.Head.Sources != c.Was.Sources || c.Head.Closed != c.Was.Closed || c.Owner.Incarnation.IsZero() { // more than chunks is new
 		t := r.moved
 		t[0].bigint(no)
-		t[1].bigint(c.Was.Next)
-		t[2].bigint(c.Was.Sources)
-		t[3].smallint(smallintOf(c.Was.Closed))
-		t[4].bigint(c.Head.Next)
-		t[5].bigint(c.Head.Sources)
-		t[6].smallint(smallintOf(c.Head.Closed))
+		t[1].bigint(c.Was.Sources)
+		t[2].smallint(smallintOf(c.Was.Closed))
+		t[3].bigint(c.Head.Sources)
+		t[4].smallint(smallintOf(c.Head.Closed))
 	}
 	r.nos = append(r.nos, no)
 	for i := range c.Begun {
@@ -190,9 +190,9 @@ func (w *Writer) wroteStreams(ctx context.Context, changes *store.Changes) {
 		}
 	}
 	n := w.store.notifier
-	n.wroteStreams(ctx, append(runs, changes.StreamHints...))
+	n.wroteStreams(ctx, w.incarnation, append(runs, changes.StreamHints...))
 	if n.heard.Load() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
-		n.tellStreams(store.AddChangedRuns(nil, changes))
+		n.tellStreams(w.incarnation, store.AddChangedRuns(nil, changes))
 	}
 }
 
@@ -203,7 +203,9 @@ const (
 		from unnest($1::integer[], $2::integer[], $3::uuid[], $4::text[]) as u (i, ns, run, name)
 		left join lateral (select r.status from runs r where r.ns = u.ns and r.id = u.run limit 1) r on true
 		left join lateral (select r.status, r.owner, r.epoch from runs r where r.ns = u.ns and r.id = u.run for share skip locked) l on true
-		left join lateral (select * from streams s where s.ns = u.ns and s.run = u.run and s.name = u.name limit 1) s on true`
+		left join lateral (select s.*, ` + nextIndex + ` as next from streams s where s.ns = u.ns and s.run = u.run and s.name = u.name limit 1) s on true`
+	// nextIndex is the end of a stream: the newest chunk is found by its key.
+	nextIndex   = `coalesce((select c.idx + 1 from chunks c where c.stream = s.no order by c.idx desc limit 1), 0)`
 	loadSources = `select u.i, s.no, s.key, s.epoch, s.attempt, s.n, s.state, s.first
 		from unnest($1::integer[], $2::integer[], $3::uuid[], $4::text[], $5::text[]) as u (i, ns, run, name, key)
 		cross join lateral (select no from streams t where t.ns = u.ns and t.run = u.run and t.name = u.name limit 1) t

@@ -21,6 +21,7 @@ type streamHub struct {
 
 // streamListener merges the hints that nobody has read yet.
 type streamListener struct {
+	own     func(writer journal.ID) bool
 	pending map[journal.ID]struct{}
 	wake    chan struct{}
 }
@@ -29,8 +30,8 @@ type streamListener struct {
 const versionPause = 2 * time.Millisecond
 
 // ListenStreams implements [store.Notifier].
-func (h *hub) ListenStreams(ctx context.Context) (<-chan journal.ID, error) {
-	l := &streamListener{pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
+func (h *hub) ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error) {
+	l := &streamListener{own: own, pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
 	s := &h.streams
 	s.mu.Lock()
 	if s.listeners == nil {
@@ -94,8 +95,8 @@ func (s *streamHub) take(l *streamListener) (journal.ID, bool) {
 	return journal.ID{}, false
 }
 
-// tellStreams hints that something was written to streams of these runs. It never blocks.
-func (h *hub) tellStreams(runs []journal.ID) {
+// tellStreams hints that a writer has written to streams of these runs. It never blocks.
+func (h *hub) tellStreams(writer journal.ID, runs []journal.ID) {
 	if len(runs) == 0 {
 		return
 	}
@@ -103,6 +104,9 @@ func (h *hub) tellStreams(runs []journal.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.listeners {
+		if l.own != nil && l.own(writer) {
+			continue // it knows
+		}
 		for _, run := range runs {
 			l.pending[run] = struct{}{}
 		}
@@ -129,7 +133,7 @@ func (h *hub) watchVersion(ctx context.Context) {
 			return
 		}
 		if v.moved(ctx) {
-			h.tellStreams([]journal.ID{{}})
+			h.tellStreams(journal.ID{}, []journal.ID{{}})
 		}
 	}
 }

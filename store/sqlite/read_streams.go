@@ -15,7 +15,7 @@ const (
 		from cairn_chunks c join cairn_sources s on s.stream = c.stream and s.no = c.source
 		where c.stream = ? and c.idx >= ? order by c.idx limit ?`
 	// The run and the stream are read together, and before the chunks.
-	selectStreamState = `select r.status, r.owner, r.epoch, s.no, s.next, s.sources, s.closed
+	selectStreamState = `select r.status, r.owner, r.epoch, s.no, ` + nextIndex + `, s.sources, s.closed
 		from (select ?1 as ns, ?2 as run, ?3 as name) k
 		left join cairn_runs r on r.ns = k.ns and r.id = k.run
 		left join cairn_streams s on s.ns = k.ns and s.run = k.run and s.name = k.name`
@@ -80,8 +80,8 @@ func (s *Store) Streams(ctx context.Context, namespace string, run journal.ID) (
 	err = s.each(ctx, s.db(), 7, func(row []driver.Value) error {
 		streams = store.AddStreamInfo(streams, asText(row[0]), scanHead(row[1:]), row[5] != nil, asText(row[5]), asInt(row[6]))
 		return nil
-	}, `select t.name, t.no, t.next, t.sources, t.closed, s.key, s.n
-		from cairn_streams t left join cairn_sources s on s.stream = t.no and s.attempt = 0
-		where t.ns = ? and t.run = ? order by t.name`, ns, run[:])
+	}, `select s.name, s.no, `+nextIndex+`, s.sources, s.closed, b.key, b.n
+		from cairn_streams s left join cairn_sources b on b.stream = s.no and b.attempt = 0
+		where s.ns = ? and s.run = ? order by s.name`, ns, run[:])
 	return streams, err
 }

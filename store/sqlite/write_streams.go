@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	selectOwned  = `select 1 from cairn_runs where ns = ? and id = ? and owner = ? and epoch = ? and status = 1`
-	insertStream = `insert into cairn_streams (ns, run, name, next, sources, closed) values (?, ?, ?, ?, ?, ?)`
-	// moveStream is the guard of a stream: its row is as it was when the batch was put together.
-	moveStream   = `update cairn_streams set next = ?, sources = ?, closed = ? where no = ? and next = ? and sources = ? and closed = ?`
+	selectOwned = `select 1 from cairn_runs where ns = ?1 and id = ?2 and owner = ?3 and epoch = ?4 and status = 1
+		and not exists (select 1 from cairn_streams where no = ?5 and closed <> ?6)`
+	insertStream = `insert into cairn_streams (ns, run, name, sources, closed) values (?, ?, ?, ?, ?)`
+	moveStream   = `update cairn_streams set sources = ?, closed = ? where no = ? and sources = ? and closed = ?`
 	insertSource = `insert into cairn_sources (stream, no, key, epoch, attempt, n, state, first) values (?, ?, ?, ?, ?, ?, ?, ?)`
 	updateSource = `update cairn_sources set n = ?, state = ? where stream = ? and no = ?`
 
@@ -67,7 +67,7 @@ func (t *tx) writeStreams(streams []store.StreamChange) ([]int64, error) {
 	return nos, nil
 }
 
-// moveStream makes sure of the run's owner, and moves the row of the stream on.
+// moveStream makes sure of the run's owner, and changes the row of the stream if more than chunks is new.
 func (t *tx) moveStream(c *store.StreamChange) (int64, error) {
 	ns, _, err := t.namespaceNo(c.Namespace, true)
 	if err != nil {
@@ -76,7 +76,7 @@ func (t *tx) moveStream(c *store.StreamChange) (int64, error) {
 	if !c.Owner.Incarnation.IsZero() {
 		owned := false
 		found := func([]driver.Value) error { owned = true; return nil }
-		if err := t.w.raw.query(found, selectOwned, ns, c.Run[:], c.Owner.Incarnation[:], c.Owner.Epoch); err != nil {
+		if err := t.w.raw.query(found, selectOwned, ns, c.Run[:], c.Owner.Incarnation[:], c.Owner.Epoch, c.Was.No, intOf(c.Was.Closed)); err != nil {
 			return 0, err
 		}
 		if !owned {
@@ -84,9 +84,12 @@ func (t *tx) moveStream(c *store.StreamChange) (int64, error) {
 		}
 	}
 	if c.Was.No == 0 {
-		return t.w.raw.insert(insertStream, ns, c.Run[:], c.Name, c.Head.Next, c.Head.Sources, intOf(c.Head.Closed))
+		return t.w.raw.insert(insertStream, ns, c.Run[:], c.Name, c.Head.Sources, intOf(c.Head.Closed))
 	}
-	moved, err := t.w.raw.exec(moveStream, c.Head.Next, c.Head.Sources, intOf(c.Head.Closed), c.Was.No, c.Was.Next, c.Was.Sources, intOf(c.Was.Closed))
+	if c.Head.Sources == c.Was.Sources && c.Head.Closed == c.Was.Closed && !c.Owner.Incarnation.IsZero() {
+		return c.Was.No, nil
+	}
+	moved, err := t.w.raw.exec(moveStream, c.Head.Sources, intOf(c.Head.Closed), c.Was.No, c.Was.Sources, intOf(c.Was.Closed))
 	if err == nil && moved != 1 {
 		return 0, store.ErrConflict
 	}
@@ -130,12 +133,13 @@ func (t *tx) wroteStreams(changes *store.Changes, nos []int64) {
 	if t.w.store.hub.streams.heard.Load() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
 		runs = store.AddChangedRuns(runs, changes)
 	}
-	t.w.store.hub.tellStreams(runs)
+	t.w.store.hub.tellStreams(t.w.incarnation, runs)
 }
 
 const (
 	selectRunOfStream = `select status, owner, epoch from cairn_runs where ns = ? and id = ?`
-	selectHead        = `select no, next, sources, closed from cairn_streams where ns = ? and run = ? and name = ?`
+	selectHead        = `select no, ` + nextIndex + `, sources, closed from cairn_streams s where ns = ? and run = ? and name = ?`
+	nextIndex         = `coalesce((select max(c.idx) + 1 from cairn_chunks c where c.stream = s.no), 0)`
 	selectSource      = `select no, key, epoch, attempt, n, state, first from cairn_sources where stream = ? and key = ? order by no desc limit 1`
 )
 

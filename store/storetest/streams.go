@@ -365,7 +365,7 @@ func awaitHint(b *bench, hints <-chan journal.ID, run journal.ID, any bool) {
 
 func streamHints(b *bench) {
 	ctx, cancel := context.WithCancel(b.ctx())
-	hints, err := b.store.Notifier().ListenStreams(ctx)
+	hints, err := b.store.Notifier().ListenStreams(ctx, nil)
 	require.NoError(b, err)
 	p := b.pen(b.start(journal.Engine), "s")
 	s := p.source("a", 1)
@@ -390,7 +390,7 @@ func streamHints(b *bench) {
 // What another process writes is hinted at, too.
 func streamHintsOfOthers(b *bench) {
 	other := b.peer()
-	hints, err := b.store.Notifier().ListenStreams(b.ctx())
+	hints, err := b.store.Notifier().ListenStreams(b.ctx(), nil)
 	require.NoError(b, err)
 	p := other.pen(other.start(journal.Engine), "s")
 	s := p.source("a", 1)

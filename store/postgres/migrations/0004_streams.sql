@@ -4,18 +4,17 @@
 -- Stream numbers are taken in blocks by each writer.
 create sequence streams_no;
 
--- A stream belongs to a run by its id, not by its number: who only has streams needs no run. Its row moves with each batch that
--- writes to it, and touches no index by that.
+-- A stream belongs to a run by its id, not by its number: who only has streams needs no run. How far it has come, its chunks say: the row stays as it is
+-- while they are appended.
 create table streams (
     no      bigint primary key,
-    next    bigint not null, -- index of the next chunk
     sources bigint not null,
     ns      integer not null,
     closed  boolean not null,
     run     uuid not null,
     name    text collate "C" not null,
     unique (ns, run, name)
-) with (fillfactor = 50);
+) with (fillfactor = 80);
 
 -- Who has written to a stream: attempts of steps, and branches of the workflow (attempt 0).
 create table sources (
@@ -31,6 +30,7 @@ create table sources (
 ) with (fillfactor = 80);
 create index sources_key on sources (stream, key, no);
 
+-- The key refuses whoever does not know the end of the stream.
 create table chunks (
     stream bigint not null,
     idx    bigint not null,

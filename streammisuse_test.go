@@ -181,7 +181,7 @@ func (deaf) Notifier() store.Notifier { return silence{} }
 type silence struct{}
 
 func (silence) Listen(context.Context) (<-chan string, error) { return make(chan string), nil }
-func (silence) ListenStreams(context.Context) (<-chan journal.ID, error) {
+func (silence) ListenStreams(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
 	return nil, errors.New("lost")
 }
 
@@ -230,7 +230,7 @@ func TestStreamManyWritersAndReaders(t *testing.T) {
 					return 0, err
 				}
 				if i%20 == 19 {
-					time.Sleep(time.Millisecond) //nolint:forbidigo // so that readers come to the end now and then
+					time.Sleep(time.Millisecond) // readers come to the end now and then
 				}
 			}
 			return who, nil
