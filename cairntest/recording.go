@@ -50,7 +50,7 @@ func (r *recording) Listen(context.Context) (<-chan string, error) {
 }
 
 // ListenStreams implements [store.Notifier].
-func (r *recording) ListenStreams(context.Context) (<-chan journal.ID, error) {
+func (r *recording) ListenStreams(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
 	return nil, nil //nolint:nilnil // nothing is ever said
 }
 
