@@ -38,6 +38,8 @@ type memo struct {
 	starts     int // recorded starts since the last event that shows progress
 	retryAfter journal.Time
 	lastError  *journal.Error
+	// streamsClosed are the streams that the step has closed
+	streamsClosed []string
 
 	// of a wait
 	resumeAt journal.Time
@@ -149,6 +151,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		s := m.get(e.Key, kindStep)
 		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.StartedAt+journal.Time(d.Took)
 		s.copied, s.completed = e.Seq <= m.kept, e.Seq
+		s.streamsClosed = d.StreamsClosed
 		for _, path := range d.Closes {
 			m.closed[path] = true
 		}

@@ -27,6 +27,7 @@ type replay struct {
 	asked    map[string]bool // keys that the code has asked for
 	answered map[int64]bool  // deliveries that it has answered
 	closed   map[string]bool // hooks that it has closed
+	streams  map[string]bool // that are closed
 	moves    int             // how often it did one of these
 	found    []*Difference
 	outcome  journal.Data // what it came to; nil: it did not come to an end
@@ -101,7 +102,7 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 func newReplay(record []journal.Event) (r *replay, history []journal.Event) {
 	r = &replay{
 		record: record, replies: map[int64]*journal.Event{}, closes: map[string]*journal.Event{},
-		asked: map[string]bool{}, answered: map[int64]bool{}, closed: map[string]bool{}, settled: make(chan struct{}),
+		asked: map[string]bool{}, answered: map[int64]bool{}, closed: map[string]bool{}, streams: map[string]bool{}, settled: make(chan struct{}),
 	}
 	r.settle = sync.OnceFunc(func() { close(r.settled) })
 	var request *journal.CancelRequested
@@ -229,6 +230,29 @@ func (b *Branch) replayClose(h *Hook) {
 	b.x.mu.Unlock()
 	if !fine {
 		b.frontier(h.key, kindClose)
+	}
+}
+
+// replayStream is called where the code writes to a stream, or closes it. What was written is not part of the record, but who closed a stream is.
+func (x *exec) replayStream(name string, closes bool) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	closed := x.replay.streams[name]
+	if closes {
+		x.replay.streams[name] = true
+	} else if closed {
+		return streamClosed(name)
+	}
+	return nil
+}
+
+// replayCloses notes the streams that a finished step has closed.
+func (b *Branch) replayCloses(m *memo) {
+	if b.x.replay == nil {
+		return
+	}
+	for _, name := range m.streamsClosed {
+		_ = b.x.replayStream(name, true)
 	}
 }
 

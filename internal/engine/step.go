@@ -89,6 +89,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
 			b.compareInput(key, s, m)
+			b.replayCloses(m)
 			b.saw(m.at)
 			return m.result, errorOrNil(m.failed)
 		}

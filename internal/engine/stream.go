@@ -179,7 +179,7 @@ func (b *Branch) stream(name string, op commit.StreamOp) error {
 	defer b.leave()
 	x := b.x
 	if x.replay != nil {
-		return nil // what was written is not part of the record
+		return x.replayStream(name, op.Close)
 	}
 	x.knowStreams()
 	p, stored := b.pen(name)
@@ -402,6 +402,9 @@ func (s *step) outcome(good bool, d journal.Data) {
 	for _, note := range s.notes.take() {
 		events = append(events, journal.Event{Data: note})
 	}
+	if completed, ok := d.(*journal.StepCompleted); ok {
+		completed.StreamsClosed = s.now.closed()
+	}
 	if !s.b.add(append(events, journal.Event{Key: s.key, Data: d})...) {
 		s.now.void()
 		return
@@ -414,6 +417,17 @@ func (s *step) outcome(good bool, d journal.Data) {
 	for _, p := range s.now.pens {
 		p.stream.closed = p.stream.closed || p.closed
 	}
+}
+
+// closed returns the streams that the attempt has closed. It is sealed.
+func (a *attempt) closed() []string {
+	var names []string
+	for _, name := range a.streams {
+		if a.pens[name].closed {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // ReadStream returns the chunks of a stream of a run.

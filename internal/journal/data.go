@@ -100,8 +100,10 @@ type StepCompleted struct {
 	Closes []string `cbor:"7,keyasint,omitempty"`
 	// Streams are those that the attempt has written to: what it wrote holds.
 	Streams []string `cbor:"8,keyasint,omitempty"`
-	Input   Payload  `cbor:"-"`
-	Result  Payload  `cbor:"-"`
+	// StreamsClosed are those of them that it has closed.
+	StreamsClosed []string `cbor:"9,keyasint,omitempty"`
+	Input         Payload  `cbor:"-"`
+	Result        Payload  `cbor:"-"`
 }
 
 // StepFailed records that a step has failed for good.

@@ -242,7 +242,7 @@ func (p *forkPlan) copyOf(e *Event, key string) (Data, error) {
 	case *StepCompleted:
 		if p.over[key] {
 			own := *d
-			own.Streams = nil // those of a fork begin empty
+			own.Streams, own.StreamsClosed = nil, nil // those of a fork begin empty
 			p.complete(key, &own.Name, &own.Attempt, &own.StartedAt, &own.Input)
 			return &own, nil
 		}

@@ -30,6 +30,9 @@ func Replay(t *testing.T, workflows []cairn.Definition, scenarios map[string]Sce
 		switch {
 		case err == nil:
 		case *record:
+			if err := os.MkdirAll("testdata", 0o755); err != nil {
+				t.Fatal(err)
+			}
 			cairntest.Run(t, func(e *cairntest.Env) { e.Export(play(e), file) }, workflows...)
 			t.Logf("recorded %s", file)
 		default:
