@@ -38,6 +38,10 @@ func advice(err error) string {
 		return "upgrade cairn: a newer version has written this database"
 	case journal.CodeReadOnly:
 		return "start your program once: it brings the database up to date"
+	case journal.CodeRunNotFound:
+		return "check the id and --namespace, and that --store names the right database"
+	case journal.CodeStreamNotFound:
+		return "cairn stream RUN lists the streams of a run; --follow waits for one that comes later"
 	case journal.CodeDiskFull:
 		return "make room on the disk of the database"
 	case journal.CodeCorrupt:

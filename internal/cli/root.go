@@ -35,7 +35,7 @@ func newRoot(s *System) *cobra.Command {
 	root.SetVersionTemplate("cairn {{.Version}}\n")
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.AddCommand(newDoctor(s), newExport(s), newReplay(s), newVersion(s))
+	root.AddCommand(newDoctor(s), newExport(s), newReplay(s), newStream(s), newVersion(s))
 	return root
 }
 
