@@ -22,7 +22,7 @@ func advice(err error) string {
 	}
 	switch e.Code {
 	case journal.CodeRunNotFound:
-		return "check the id, and that this is the right database; name another one with --store"
+		return "check the id and --namespace, and that --store names the right database"
 	case journal.CodeFormatTooNew, journal.CodeUnknownEvent:
 		return "upgrade cairn: a newer version has written this"
 	case journal.CodeMalformed:
@@ -38,8 +38,6 @@ func advice(err error) string {
 		return "upgrade cairn: a newer version has written this database"
 	case journal.CodeReadOnly:
 		return "start your program once: it brings the database up to date"
-	case journal.CodeRunNotFound:
-		return "check the id and --namespace, and that --store names the right database"
 	case journal.CodeStreamNotFound:
 		return "cairn stream RUN lists the streams of a run; --follow waits for one that comes later"
 	case journal.CodeDiskFull:
