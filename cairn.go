@@ -62,6 +62,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/observe"
 	"github.com/cairn-workflow/cairn/store"
 )
 
@@ -92,6 +93,9 @@ type Config struct {
 	Strict bool
 	// Logger gets what the engine has to say: warnings and errors, such as runs that are parked. Defaults to [slog.Default].
 	Logger *slog.Logger
+	// Observe is told what the engine does: metrics and traces. See packages cairnprom and cairnotel, and [observe.Join] for several. Without
+	// it, observing costs nothing.
+	Observe observe.Hooks
 }
 
 // New starts an engine with the workflows that it can execute.
@@ -111,7 +115,7 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 	}
 	inner, err := engine.New(ctx, st, engine.Config{
 		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
-		Logger: cmp.Or(cfg.Logger, slog.Default()),
+		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe,
 	}, defs...)
 	if err != nil {
 		return nil, err
@@ -122,3 +126,6 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 // Stop ends the engine: it takes no more runs and waits until those that do something come to a wait or their end. When ctx
 // ends first, the rest is given back as it is. Nothing is lost.
 func (e *Engine) Stop(ctx context.Context) error { return e.inner.Stop(ctx) }
+
+// Stats returns the numbers of the engine: how many runs do something and how many wait, what was committed, and what went wrong.
+func (e *Engine) Stats() observe.Stats { return e.inner.Stats() }

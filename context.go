@@ -24,6 +24,14 @@ type workflowContext struct {
 
 func (c workflowContext) branch() *engine.Branch { return c.b }
 
+// Value finds what the hooks of [Config.Observe] have put into the run's context, too: a trace that goes on in what gets this Context.
+func (c workflowContext) Value(key any) any {
+	if v := c.b.Value(key); v != nil {
+		return v
+	}
+	return c.Context.Value(key)
+}
+
 func newContext(b *engine.Branch) Context { return workflowContext{b.Context(), b} }
 
 // RunID returns the id of the run that executes.

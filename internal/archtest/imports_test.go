@@ -125,7 +125,7 @@ func frontEndImports(s source) (violations []string) {
 // layers orders the house from the ground up. A package may import its own layer and those before it. Folders that are not
 // named (tests, tools, examples) are free.
 var layers = [][]string{
-	{journalDir, "internal/payload"},
+	{journalDir, "internal/payload", "observe"},
 	{"store"},
 	{"internal/commit", "internal/export"},
 	{"internal/engine", "internal/stream", "internal/outbox", "internal/wake", "internal/blob", "sink"},
@@ -176,14 +176,16 @@ func linterImports(s source) (violations []string) {
 	return violations
 }
 
-// drivers are the database drivers that the root package must not link.
-var drivers = []string{"modernc.org/sqlite", "github.com/jackc/pgx", "github.com/jackc/pgx/v5"}
+// drivers are what the root package must not link: database drivers, and libraries for metrics and traces.
+var drivers = []string{
+	"modernc.org/sqlite", "github.com/jackc/pgx", "github.com/jackc/pgx/v5", "go.opentelemetry.io/otel", "github.com/prometheus/client_golang",
+}
 
 // linkedDrivers picks the drivers out of all packages that a program links.
 func linkedDrivers(packages []string) (violations []string) {
 	for _, linked := range packages {
 		if underAny(linked, drivers...) {
-			violations = append(violations, "package cairn links "+linked+": a user links the driver he opens")
+			violations = append(violations, "package cairn links "+linked+": a user links what he uses")
 		}
 	}
 	return violations

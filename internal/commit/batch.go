@@ -207,7 +207,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // attempt tries to commit the batch once.
 func (b *batch) attempt(ctx context.Context) error {
-	now := b.c.tick()
+	now, began := b.c.tick(), time.Now()
 	tx, err := b.c.writer.Begin(ctx, now)
 	if err != nil {
 		return err
@@ -244,6 +244,7 @@ func (b *batch) attempt(ctx context.Context) error {
 		return err
 	}
 	b.c.stats.committed(b)
+	b.told(began)
 	b.succeed()
 	return nil
 }

@@ -38,6 +38,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Readers are told of chunks that are durable, before the writers are; nil: nobody.
 	Readers Readers
+	// Committed is told of each transaction, by the goroutine that commits: it must not wait. Nil: nobody is.
+	Committed func(Batch)
 }
 
 func (c *Config) withDefaults() Config {
@@ -140,6 +142,9 @@ func (c *Committer) Abort() error {
 	<-c.done
 	return c.close()
 }
+
+// Waiting returns how many commands wait to be committed.
+func (c *Committer) Waiting() int { return c.queue.count() }
 
 // Stats returns what the committer has done so far.
 func (c *Committer) Stats() Stats { return c.stats.read() }

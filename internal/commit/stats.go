@@ -25,6 +25,13 @@ type Stats struct {
 	Latency   Histogram // microseconds from submission to answer
 }
 
+// Batch is one transaction that wrote something.
+type Batch struct {
+	Commands, Runs, Events int
+	Bytes                  int // of payloads
+	Took                   time.Duration
+}
+
 // Histogram counts values in powers of two: bucket i counts those below 2^i that are not in a lower one.
 type Histogram struct {
 	Buckets [40]int64
@@ -104,6 +111,22 @@ func (s *stats) committed(b *batch) {
 		s.Chunks += int64(chunks)
 		s.BatchSize.add(int64(commands))
 	})
+}
+
+// told tells of a transaction that was begun at a time.
+func (b *batch) told(began time.Time) {
+	if b.c.cfg.Committed == nil {
+		return
+	}
+	done := Batch{Runs: len(b.runs), Took: time.Since(began)}
+	for _, r := range b.runs {
+		done.Commands += len(r.tickets)
+		done.Events += len(r.events)
+		for _, t := range r.tickets {
+			done.Bytes += t.bytes
+		}
+	}
+	b.c.cfg.Committed(done)
 }
 
 func (s *stats) retried(err error) {

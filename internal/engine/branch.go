@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/observe"
 )
 
 // line is one line of a run's code: the function itself, or one that it started beside.
@@ -18,6 +19,7 @@ type line struct {
 	pens   map[string]*pen // for the streams that it writes to
 	busy   atomic.Bool
 	used   atomic.Bool // its function has returned
+	live   atomic.Bool // what it does is new, see live.go
 	ctx    context.Context
 	cancel context.CancelCauseFunc // nil for the function itself
 
@@ -30,7 +32,11 @@ type line struct {
 }
 
 func newLine(x *exec, parent *line, path string, now journal.Time) *line {
-	return &line{x: x, parent: parent, path: path, uses: map[string]int{}, now: now}
+	l := &line{x: x, parent: parent, path: path, uses: map[string]int{}, now: now}
+	if l.live.Store(x.why == observe.BeginStarted); parent != nil {
+		l.live.Store(parent.isLive())
+	}
+	return l
 }
 
 // isClosed reports whether the line, or one that it belongs to, lost a race. The lock is held.
@@ -191,7 +197,10 @@ func (b *Branch) stopped() error {
 	b.x.barrierAll()
 	b.x.mu.Lock()
 	defer b.x.mu.Unlock()
-	if _, why := b.cut(); why != nil {
+	if first, why := b.cut(); why != nil {
+		if b.isNews(first) {
+			b.goLive()
+		}
 		return why
 	}
 	return context.Cause(b.ctx)

@@ -43,6 +43,7 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 		}
 		return nil, err
 	}
+	b.goLive()
 	p := &poll{b: b, spec: s, key: key, end: b.pollEnd(key, s.Until)}
 	return p.run(check)
 }
@@ -111,7 +112,7 @@ func (p *poll) look(check Check, n int) (out journal.Payload, ready bool, err er
 			err = panicError(v)
 		}
 	}()
-	return check(p.b.ctx, StepInfo{
+	return check(p.b.x.with(p.b.ctx), StepInfo{
 		Run: p.b.x.key.Run, Key: p.key, Attempt: n,
 	})
 }

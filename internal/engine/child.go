@@ -64,6 +64,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 		return nil, err
 	}
 	b.frontier(key, kindChild)
+	b.goLive()
 	// The start key makes sure that a child whose start was not written down in its parent is not started again.
 	c.id, err = b.x.startChild(StartRequest{
 		Workflow: s.Workflow, Input: s.Input, Attributes: s.Attributes, Parent: b.Run(), Digest: []byte{1}, Elsewhere: s.Elsewhere,
@@ -117,7 +118,7 @@ func (b *Branch) lookForChild(key string) *memo {
 // startChild starts a run for this one. While the database cannot be reached it is tried again.
 func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 	for {
-		id, err := x.eng.startIn(x.eng.hard, x.key.Namespace, r)
+		id, err := x.eng.startTold(x.with(x.eng.hard), x.key.Namespace, r)
 		if err == nil {
 			return id, nil
 		}
@@ -144,6 +145,7 @@ func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
 		b.saw(m.at)
 		return m.result, errorOrNil(m.failed)
 	}
+	b.goLive()
 	x.mu.Lock()
 	if x.children == nil {
 		x.children = map[journal.ID]*childWait{}

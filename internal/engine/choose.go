@@ -114,6 +114,7 @@ func (b *Branch) Wait(f *Future) (journal.Payload, error) {
 	out, err := f.Result()
 	if !errors.Is(err, ErrLost) { // how far a loser came is left open
 		b.saw(f.line.now)
+		b.follow(f)
 	}
 	return out, err
 }
@@ -137,6 +138,7 @@ func (b *Branch) WaitAll(futures []*Future) error {
 	for _, f := range futures {
 		if _, err := f.Result(); !errors.Is(err, ErrLost) { // how far a loser came is left open
 			b.saw(f.line.now)
+			b.follow(f)
 		}
 	}
 	return nil
@@ -176,6 +178,7 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 		err = b.x.blockFor(b.line, func() bool { return !slices.ContainsFunc(chosen, func(f *Future) bool { return !f.done }) }, func() { b.depend(chosen...); closeLosers() })
 	} else {
 		b.frontier(key, kindStep)
+		b.goLive()
 		began := b.x.eng.now()
 		ready := func() bool { chosen = ended(futures); return len(chosen) == len(futures) || c.Enough(chosen) }
 		var failed error
@@ -188,6 +191,7 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 	for _, f := range chosen {
 		b.saw(f.line.now)
 	}
+	b.follow(chosen...)
 	for _, l := range lost {
 		l.cancel(ErrLost) // and with it all that it has started
 	}

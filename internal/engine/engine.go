@@ -12,8 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/stream"
+	"github.com/cairn-workflow/cairn/observe"
 	"github.com/cairn-workflow/cairn/store"
 )
 
@@ -41,6 +43,8 @@ type Config struct {
 	Entropy io.Reader
 	// Logger gets what the engine has to say. Defaults to nothing.
 	Logger *slog.Logger
+	// Hooks are told what the engine does.
+	Hooks observe.Hooks
 }
 
 // Engine executes runs in one process.
@@ -53,7 +57,9 @@ type Engine struct {
 	log       *slog.Logger
 	testing   *Testing
 	streams   *stream.Hub
-	lives     sync.Map // the incarnations of this engine so far
+	lives     sync.Map  // the incarnations of this engine so far
+	obs       *observer // nil: nobody wants to know what happens
+	counts    counters
 
 	life context.Context // ends when the engine stops: code sees that its context is over
 	hard context.Context // ends when nothing more can be written
@@ -87,6 +93,7 @@ type Engine struct {
 	reviving bool               // the incarnation is over, and the next one not there yet
 	revived  chan struct{}      // closed, and made anew, with each new incarnation
 	look     chan struct{}      // asks the poller to look now
+	retired  commit.Stats       // of incarnations that are over
 }
 
 // New starts an engine on a store. Workflows are known from the beginning: a run of another one is left to other processes.
@@ -118,12 +125,15 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.hard, e.kill = context.WithCancel(context.WithoutCancel(ctx))
 	e.life, e.stop = context.WithCancel(e.hard)
 	e.timers = newTimers(e.now)
+	e.obs = newObserver(ctx, cfg.Hooks, e.log)
 	me, err := e.newIncarnation(ctx)
 	if err != nil {
 		e.kill()
+		e.obs.close()
 		return nil, err
 	}
 	e.me = me
+	e.observeLife(cfg.Hooks.EngineStarted, "EngineStarted")
 	e.work.Go(e.poll)
 	e.work.Go(e.heart)
 	e.work.Go(e.watch)
@@ -205,36 +215,38 @@ type StartRequest struct {
 	At         journal.Time // when it is to begin; 0: now
 	Notes      []*journal.Annotated
 	Err        error // what is wrong with the request
+	Headers    map[string]string
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
 func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) {
-	return e.startIn(ctx, e.cfg.Namespace, r)
+	return e.startTold(ctx, e.cfg.Namespace, r)
 }
 
-func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (journal.ID, error) {
+// startIn starts a run, and reports whether its start key is that of an older one.
+func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
 	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
-		return journal.ID{}, journal.Errorf(CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
+		return journal.ID{}, false, journal.Errorf(CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
 	}
 	for {
 		me := e.self()
-		id, err := e.tryStart(ctx, me, namespace, r)
+		id, existing, err = e.tryStart(ctx, me, namespace, r)
 		if !e.died(me, err) {
-			return id, err
+			return id, existing, err
 		}
 		if err := e.awaitLife(ctx, me); err != nil {
-			return id, err
+			return id, false, err
 		}
 	}
 }
 
-func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string, r StartRequest) (journal.ID, error) {
-	id, err := e.mint()
-	if err != nil {
-		return id, err
+func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
+	if id, err = e.mint(); err != nil {
+		return id, false, err
 	}
 	created := &journal.RunCreated{
 		Workflow: r.Workflow, Input: r.Input, StartKey: r.StartKey, StartDigest: r.Digest, Attributes: r.Attributes, Root: id, StartAt: r.At,
+		Headers: r.Headers,
 	}
 	if r.Parent != nil {
 		created.Parent, created.Root = r.Parent.ID, r.Parent.Root
@@ -255,16 +267,16 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 			e.release()
 		}
 		if err != nil {
-			return id, err
+			return id, false, err
 		}
 		if r.At == 0 {
 			e.lookNow()
 		}
 		e.lookBy(r.At)
-		return res.Run.ID, nil
+		return res.Run.ID, res.Existing, nil
 	}
 	x := newExec(e, me, store.RunKey{Namespace: namespace, Run: id}, wf, res.Run)
-	x.input = r.Input
+	x.input, x.headers, x.why = r.Input, r.Headers, observe.BeginStarted
 	x.observe(res.Run, res.Appended, true)
 	e.mu.Lock()
 	kept := e.keep(x)
@@ -272,7 +284,7 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 	if kept {
 		x.start()
 	}
-	return id, nil
+	return id, false, nil
 }
 
 // keep remembers an execution, which takes the place that was admitted. It reports false if its incarnation is over, or the engine
@@ -345,6 +357,8 @@ func (e *Engine) Stop(ctx context.Context) error {
 	err := me.committer.Close(ctx)
 	e.kill()
 	e.work.Wait()
+	e.obs.close()
+	e.observeLife(e.cfg.Hooks.EngineStopped, "EngineStopped")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)
 	defer cancel()
 	// What this incarnation still owns, if anything, is free now.

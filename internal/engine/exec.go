@@ -7,9 +7,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/observe"
 	"github.com/cairn-workflow/cairn/store"
 )
 
@@ -33,6 +35,11 @@ type exec struct {
 	input journal.Payload
 	seed  journal.ID   // what derived ids and randomness follow from
 	began journal.Time // what the code takes for its beginning
+
+	headers map[string]string // what belongs to the starter's trace
+	why     observe.Begin     // it was taken
+	segment atomic.Pointer[segment]
+	before  map[string]int64 // the last event of each branch when the run was taken, where that matters
 
 	ctx    context.Context // ends when the run is cancelled, or the execution is over
 	bare   context.Context // ends when the execution is over: clean-up after a cancel happens here
@@ -88,7 +95,7 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 
 // bornAs takes over what the run was created with. A fork repeats the ids, the randomness and the time of the run that it was made of.
 func (x *exec) bornAs(d *journal.RunCreated) {
-	x.input = d.Input
+	x.input, x.headers = d.Input, d.Headers
 	if !d.Seed.IsZero() {
 		x.seed, x.began = d.Seed, d.SeedAt
 	}
@@ -104,6 +111,7 @@ func (x *exec) start() {
 	root.mark = x.out.added
 	x.active, root.counted = 1, true
 	x.mu.Unlock()
+	x.segmentBegins(x.why)
 	go x.main(&Branch{line: root, ctx: root.ctx})
 }
 
@@ -166,6 +174,8 @@ func (x *exec) end(b *Branch, out journal.Payload, err error) {
 	x.drain()
 	res, commitErr := x.writeLast(end, journal.LeaseKeep)
 	if commitErr == nil {
+		x.segmentEnds(observe.EndOver)
+		x.eng.observeEnd(x.key, res.Run, end.Data, x.headers)
 		x.eng.announce(x.key, res.Run, end.Data)
 	}
 	x.leave(nil)
@@ -211,6 +221,7 @@ func (x *exec) leaveIf(cause error, holds func() bool) bool {
 		cause = context.Canceled
 	}
 	x.over(cause)
+	x.segmentEnds(segmentEnd(cause))
 	x.eng.forget(x)
 	return true
 }
@@ -273,6 +284,7 @@ func (x *exec) refused(cmd *journal.Command, err error) {
 		}
 	}
 	_, _ = x.me.committer.Do(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}}))
+	x.observeParked(err)
 }
 
 // wrote is called when events of the run are durable.

@@ -39,6 +39,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 		if err := b.stopped(); err != nil {
 			return nil, err
 		}
+		b.goLive()
 		if err := journal.CheckPayload("the metadata of hook ", key, s.Metadata); err != nil {
 			return nil, err
 		}
@@ -114,16 +115,14 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 		d, over, ok := h.decide(b, timeout)
 		switch {
 		case ok:
-			b.saw(d.at)
-			return Delivery{Payload: d.payload, seq: d.seq, hook: h}, nil
+			return h.got(b, &d), nil
 		case over:
 			b.saw(end)
 			return Delivery{}, journal.Errorf(CodeTimeout, "nothing came through hook %q in time", h.key)
 		}
 		if err := b.stopped(); err != nil {
 			if d, _, ok := h.decide(b, timeout); ok { // what came before that, it has
-				b.saw(d.at)
-				return Delivery{Payload: d.payload, seq: d.seq, hook: h}, nil
+				return h.got(b, &d), nil
 			}
 			if timeout != "" {
 				b.x.mu.Lock()
@@ -132,12 +131,23 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			}
 			return Delivery{}, err
 		}
+		b.goLive()
 		b.x.block(w)
 		if w.fired {
 			b.x.barrier(b.line) // the end of the timer gets its place in the journal, and what came before it is known
 			w.fired, w.at = false, 0
 		}
 	}
+}
+
+// got gives a delivery to the code. What it had before this process took the run is not news.
+func (h *Hook) got(b *Branch, d *delivery) Delivery {
+	b.saw(d.at)
+	if b.isNews(d.seq) {
+		b.goLive()
+		b.x.observeReceived(h.name, d)
+	}
+	return Delivery{Payload: d.payload, seq: d.seq, hook: h}
 }
 
 // decide looks at the journal: a payload, or the end of the timer, whichever came first. What came after the branch was told to stop

@@ -23,7 +23,7 @@ func (e *Engine) newIncarnation(ctx context.Context) (*incarnation, error) {
 		return nil, err
 	}
 	e.lives.Store(id, true)
-	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log, Readers: e.streams})
+	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log, Readers: e.streams, Committed: e.committed()})
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +112,14 @@ func (e *Engine) revive(me *incarnation) {
 		x.leave(ErrStopped)
 	}
 	_ = me.committer.Abort()
+	e.lostLease(me)
 	for e.life.Err() == nil {
 		// What it owned must be free before this process can go on with it.
 		err := e.store.Fence(e.life, me.id)
 		if err == nil {
 			var next *incarnation
 			if next, err = e.newIncarnation(e.life); err == nil {
+				e.retire(me)
 				e.begin(next)
 				return
 			}

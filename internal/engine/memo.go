@@ -63,6 +63,7 @@ type delivery struct {
 	seq     int64
 	at      journal.Time
 	payload journal.Payload
+	headers map[string]string // what belongs to the sender's trace
 }
 
 // memos is a run's journal by key.
@@ -185,7 +186,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		m.get(e.Key, kindHook).disposed = true
 	case *journal.HookReceived:
 		if h := m.hooks[e.Entity]; h != nil {
-			h.received = append(h.received, delivery{e.Seq, cmp.Or(d.At, e.At), d.Payload})
+			h.received = append(h.received, delivery{e.Seq, cmp.Or(d.At, e.At), d.Payload, d.Headers})
 		}
 	}
 }

@@ -56,13 +56,16 @@ type Receipt struct {
 
 // Deliver sends a payload through a hook. With a sender's key it is received once, however often it is sent.
 func (e *Engine) Deliver(ctx context.Context, token, sender string, payload journal.Payload) (Receipt, error) {
-	d := &journal.HookReceived{Token: token, Sender: sender, Payload: payload}
-	if ref, known := e.tokenOf(token); known {
+	return e.deliverTold(ctx, &journal.HookReceived{Token: token, Sender: sender, Payload: payload})
+}
+
+func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived) (Receipt, error) {
+	if ref, known := e.tokenOf(d.Token); known {
 		if res, err := e.tell(ctx, ref.run, d, ref.hook); err == nil {
 			return Receipt{Run: ref.run, Hook: ref.hook, Seq: res.Outcomes[0].Seq}, nil
 		} // what is wrong, the database says better
 	}
-	h, err := e.store.HookByToken(ctx, e.cfg.Namespace, token, store.ResolveNone)
+	h, err := e.store.HookByToken(ctx, e.cfg.Namespace, d.Token, store.ResolveNone)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -242,14 +245,20 @@ func (e *Engine) cancelPending(ctx context.Context, run journal.ID, reason, acto
 		if x := e.exec(run); x != nil {
 			x.leave(ErrCancelled)
 		}
-		e.announce(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, res.Run, cmd.Events[0].Data)
+		key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+		e.observeEnd(key, res.Run, cmd.Events[0].Data, e.headersOf(ctx, run))
+		e.announce(key, res.Run, cmd.Events[0].Data)
 	}
 	return err == nil, err
 }
 
 // Terminate ends a run and its children at once. Repeated after a crash, it ends children that are left.
 func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor string) error {
-	_, err := e.tell(ctx, run, &journal.RunCancelled{Reason: reason, Actor: actor}, journal.ID{})
+	end := &journal.RunCancelled{Reason: reason, Actor: actor}
+	res, err := e.tell(ctx, run, end, journal.ID{})
+	if err == nil {
+		e.observeEnd(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, res.Run, end, e.headersOf(ctx, run))
+	}
 	if err != nil && journal.CodeOf(err) != journal.CodeRunEnded {
 		return err
 	}

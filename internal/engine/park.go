@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/observe"
 )
 
 // park gives the run back, together with what was not written yet. It is called when the last branch has come to wait.
@@ -112,6 +113,7 @@ func (x *exec) parked() {
 	x.phase = phaseParked
 	poked := x.poked
 	x.mu.Unlock()
+	x.segmentEnds(observe.EndWaiting)
 	switch {
 	case x.dropIfPaused():
 	case poked:
@@ -188,6 +190,7 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 		return false
 	}
 	x.lookAtChildren()
+	x.segmentBegins(observe.BeginResumed)
 	x.mu.Lock()
 	if x.phase == phaseGone { // the engine stopped meanwhile
 		x.mu.Unlock()
@@ -286,6 +289,7 @@ func (x *exec) handOver() {
 func (x *exec) parkForGood(reason *journal.Error) {
 	_, _ = x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep)
 	x.eng.logParked(x, reason)
+	x.observeParked(reason)
 	x.leave(reason)
 	runtime.Goexit()
 }

@@ -81,5 +81,6 @@ func (e *Engine) declareDead(id journal.ID) {
 	if err := e.store.Fence(e.life, id); err != nil {
 		return // the next look tries again
 	}
+	e.peerDied(id)
 	e.lookNow()
 }

@@ -128,6 +128,7 @@ func (x *exec) evict() {
 		return x.phase == phaseParked // it may be about to go on
 	})
 	if evicted {
+		x.observeEvicted()
 		x.eng.lookBy(at)
 	}
 }

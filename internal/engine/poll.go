@@ -203,6 +203,8 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
 	x.died, x.suspect = suspect, suspect
 	x.bornAs(created)
+	x.why = beginOf(res.Run, suspect)
+	x.before = lastOf(res.Read)
 	if !x.learn(res.Run, res.Read) {
 		return nil // a newer program's: it stays ours until we are gone, and does nothing
 	}

@@ -33,6 +33,7 @@ func (b *Branch) Sleep(name string, until Until) error {
 		}
 		return err
 	}
+	b.goLive()
 	at := b.timer(key, name, until)
 	w := &waiter{line: b.line, ctx: b.ctx, at: at, wait: key, ready: never, key: key, kind: kindWait}
 	b.x.block(w)
@@ -59,6 +60,7 @@ func (b *Branch) timer(key, name string, until Until) journal.Time {
 		return m.resumeAt
 	}
 	b.frontier(key, kindWait)
+	b.goLive()
 	at := max(until(b.x.eng.now()), 1) // 0 would mean never
 	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: name}})
 	return at

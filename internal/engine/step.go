@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/observe"
 )
 
 // Retry says how often, and when, a step that failed is tried again.
@@ -131,18 +132,22 @@ type step struct {
 	attempt    int // begun so far
 	starts     int // recorded without an outcome
 	retryAfter journal.Time
-	beats      chan struct{} // signs of life of the body
-	reports    atomic.Int64  // how often it told of its progress
-	notes      notes         // of the body, which are written with its outcome
-	now        *attempt      // the attempt that is under way, or was the last
+	beats      chan struct{}              // signs of life of the body
+	called     *begun[observe.AttemptEnd] // the present call, if somebody wants to know of it
+	calledAt   time.Time
+	reports    atomic.Int64 // how often it told of its progress
+	notes      notes        // of the body, which are written with its outcome
+	now        *attempt     // the attempt that is under way, or was the last
 }
 
 func (s *step) run() (journal.Payload, error) {
+	defer s.abandoned()
 	for {
 		if err := s.b.stopped(); err != nil {
 			return nil, s.giveUp(err)
 		}
 		s.b.frontier(s.key, kindStep)
+		s.b.goLive()
 		if s.retryAfter > s.b.x.eng.now() {
 			s.b.x.block(&waiter{line: s.b.line, ctx: s.b.ctx, at: s.retryAfter, ready: never})
 			s.retryAfter = 0
@@ -162,6 +167,7 @@ func (s *step) run() (journal.Payload, error) {
 		}
 		took := int64(s.b.x.eng.now() - began)
 		if err == nil {
+			s.observed(observe.OutcomeCompleted, nil, 0)
 			s.outcome(true, &journal.StepCompleted{
 				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
 				Input: inputUnless(recorded, s.spec.Input), Result: out, Streams: s.now.streams,
@@ -176,6 +182,7 @@ func (s *step) run() (journal.Payload, error) {
 		failure := asFailure(err)
 		pause, again := s.spec.Retry.next(s.b.x.key.Run, s.key, s.attempt, err)
 		if !again {
+			s.observed(observe.OutcomeFailed, failure, 0)
 			s.outcome(false, &journal.StepFailed{
 				Name: s.spec.Name, Attempt: s.attempt, StartedAt: began, Took: took, Digest: s.spec.Digest,
 				Input: inputUnless(recorded, s.spec.Input), Error: failure, Streams: s.now.streams,
@@ -183,6 +190,7 @@ func (s *step) run() (journal.Payload, error) {
 			s.b.saw(began + journal.Time(took))
 			return nil, failure
 		}
+		s.observed(observe.OutcomeRetrying, failure, pause)
 		s.starts = 0
 		s.retryAfter = s.b.x.eng.now().Add(pause)
 		s.outcome(false, &journal.StepRetrying{Name: s.spec.Name, Error: failure, RetryAfter: s.retryAfter, Streams: s.now.streams})
@@ -237,7 +245,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	}
 	watched, unwatch := s.watch(ctx)
 	s.now = &attempt{step: s, number: s.attempt}
-	if out, err = s.call(watched); err == nil {
+	if out, err = s.call(s.observe(watched)); err == nil {
 		err = journal.CheckPayload("the result of step ", s.key, out)
 	}
 	unwatch()

@@ -30,6 +30,7 @@ type RunCreated struct {
 	StartAt     Time              `cbor:"13,keyasint,omitempty"` // delayed start
 	Seed        ID                `cbor:"14,keyasint,omitzero"`  // the run whose derived ids and randomness this one repeats: what a fork keeps goes with them
 	SeedAt      Time              `cbor:"15,keyasint,omitempty"` // and when that one was created
+	Headers     map[string]string `cbor:"17,keyasint,omitempty"` // what belongs to the starter's trace
 	Input       Payload           `cbor:"-"`
 
 	// AllowReserved lets Attributes use the reserved prefix. It is not stored.
@@ -133,11 +134,12 @@ type HookCreated struct {
 
 // HookReceived is one delivery to a hook.
 type HookReceived struct {
-	Token   string  `cbor:"1,keyasint,omitempty"`
-	Sender  string  `cbor:"2,keyasint,omitempty"` // the sender's key: the same key is received once
-	Digest  []byte  `cbor:"3,keyasint,omitempty"` // of the payload; empty: computed from its bytes
-	At      Time    `cbor:"4,keyasint,omitempty"` // when it came to the run from which a fork has it
-	Payload Payload `cbor:"-"`
+	Token   string            `cbor:"1,keyasint,omitempty"`
+	Sender  string            `cbor:"2,keyasint,omitempty"` // the sender's key: the same key is received once
+	Digest  []byte            `cbor:"3,keyasint,omitempty"` // of the payload; empty: computed from its bytes
+	Headers map[string]string `cbor:"5,keyasint,omitempty"` // what belongs to the sender's trace
+	At      Time              `cbor:"4,keyasint,omitempty"` // when it came to the run from which a fork has it
+	Payload Payload           `cbor:"-"`
 }
 
 // HookReplied answers a delivery.

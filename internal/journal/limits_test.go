@@ -206,3 +206,22 @@ func TestCorrelationIDs(t *testing.T) {
 	require.Equal(t, PrefixWait.Format(w1), (&Event{Type: EventWaitCreated, Entity: w1}).CorrelationID())
 	require.Equal(t, PrefixAttribute.Format(a1), (&Event{Type: EventAttrSet, Entity: a1}).CorrelationID())
 }
+
+// What belongs to a trace is recorded with starts and deliveries, within a limit. A delivery that is repeated under another trace is the same.
+func TestHeaderLimits(t *testing.T) {
+	t.Parallel()
+	for size, code := range map[int]Code{1: "", MaxHeaders: "", MaxHeaders + 1: CodeLimitExceeded} {
+		headers := map[string]string{"k": strings.Repeat("v", size-1)}
+		_, err := newBench().outsider(Event{Data: &RunCreated{Workflow: "w", Headers: headers}})
+		require.Equal(t, code, CodeOf(err), "a start with %d bytes", size)
+
+		b := newRun(t, Engine, started(), keyed("hook", &HookCreated{Token: "t"}))
+		_, err = b.outsider(keyed("hook", &HookReceived{Sender: "s", Headers: headers}))
+		require.Equal(t, code, CodeOf(err), "a delivery with %d bytes", size)
+		if code == "" {
+			res, err := b.outsider(keyed("hook", &HookReceived{Sender: "s"}))
+			require.NoError(t, err)
+			require.Empty(t, res.Appended, "it was received before")
+		}
+	}
+}

@@ -63,6 +63,9 @@ func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	if err := CheckText("the sender's key", d.Sender, MaxKey); err != nil {
 		return 0, err
 	}
+	if err := checkHeaders(d.Headers); err != nil {
+		return 0, err
+	}
 	if d.Sender != "" {
 		if len(d.Digest) == 0 {
 			sum := sha256.Sum256(d.Payload)

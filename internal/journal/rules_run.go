@@ -36,6 +36,9 @@ func (r *reduction) create(d *RunCreated) (verdict, error) {
 	if len(d.Context) > MaxContext {
 		return 0, Errorf(CodePayloadTooLarge, "the execution context has %d bytes; at most %d are allowed", len(d.Context), MaxContext)
 	}
+	if err := checkHeaders(d.Headers); err != nil {
+		return 0, err
+	}
 	changes := make([]AttrChange, 0, len(d.Attributes))
 	for k, v := range d.Attributes {
 		changes = append(changes, AttrChange{Key: k, Value: v})
@@ -115,6 +118,22 @@ func (r *reduction) cancelRequested(e *Event, _ *Outcome) (verdict, error) {
 		return holds, nil
 	}
 	return appends, nil
+}
+
+// HeaderBytes returns how much of [MaxHeaders] headers take.
+func HeaderBytes(headers map[string]string) int {
+	size := 0
+	for k, v := range headers {
+		size += len(k) + len(v)
+	}
+	return size
+}
+
+func checkHeaders(headers map[string]string) error {
+	if size := HeaderBytes(headers); size > MaxHeaders {
+		return Errorf(CodeLimitExceeded, "the headers have %d bytes; at most %d are allowed", size, MaxHeaders)
+	}
+	return nil
 }
 
 func checkReason(reason string) error {

@@ -122,6 +122,7 @@ const (
 	MaxEvents           = 1000     // events of one command; a fork copies any number
 	MaxStreams          = 100      // streams that one attempt of a step writes to
 	MaxContext          = 64 << 10 // bytes of a World execution context
+	MaxHeaders          = 8 << 10  // bytes of the headers of a start or a delivery
 	MaxAttributes       = 64       // attributes of one run
 	MaxAttributeKey     = 256      // characters of an attribute's key
 	MaxAttributeValue   = 256      // bytes of an attribute's value
