@@ -58,6 +58,7 @@ const (
 	CursorWaits    CursorKind = 'w'
 	CursorMessages CursorKind = 'm'
 	CursorValues   CursorKind = 'v' // by the value of an attribute, and id
+	CursorLogs     CursorKind = 'l'
 )
 
 // IDCursor makes a cursor out of an id.

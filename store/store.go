@@ -15,6 +15,7 @@ import (
 // Store is a database that holds journals. All methods are safe for use by several goroutines.
 type Store interface {
 	Reader
+	Logs
 
 	// OpenWriter registers a writer for an incarnation of a process. The number tells several writers of
 	// one incarnation apart. Opening the same one again continues its batch numbers.

@@ -85,6 +85,10 @@ func (b *bench) everyList() []lister {
 		}, hook, addHook),
 		lists("waits", func(p store.Page) (store.List[*journal.Wait], error) { return s.Waits(ctx, ns, engine, p) },
 			func(w *journal.Wait) string { return w.Key }, func() { b.write(engine, keyed("wait "+next(), &journal.WaitCreated{})) }),
+		lists("logs", func(p store.Page) (store.List[store.LogLine], error) {
+			return s.Logs(ctx, ns, run, store.LogFilter{}, p)
+		},
+			func(l store.LogLine) string { return l.Message }, func() { b.appendLogs(roomy, b.line(run, "line "+next())) }),
 		lists("messages", func(p store.Page) (store.List[*store.QueuedMessage], error) {
 			return s.Messages(ctx, ns, "listed", store.ResolveAll, p)
 		}, func(m *store.QueuedMessage) string { return m.ID.String() },

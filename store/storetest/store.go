@@ -54,6 +54,9 @@ func readAll(ctx context.Context, s store.Store, ns string, id journal.ID) map[s
 	_, errs["Waits"] = s.Waits(ctx, ns, id, store.Page{})
 	_, errs["Message"] = s.Message(ctx, ns, id)
 	_, errs["Messages"] = s.Messages(ctx, ns, "q", store.ResolveAll, store.Page{})
+	_, errs["Logs"] = s.Logs(ctx, ns, id, store.LogFilter{}, store.Page{})
+	errs["AppendLogs"] = s.AppendLogs(ctx, []store.LogLine{{Namespace: ns, Run: id}}, store.LogLimit{})
+	errs["DeleteLogs"] = s.DeleteLogs(ctx, ns, id)
 	return errs
 }
 

@@ -40,6 +40,7 @@ func Run(t *testing.T, f Factory) {
 		{"Events", eventTests},
 		{"Hooks", hookTests},
 		{"Lease", leaseTests},
+		{"Logs", logTests},
 		{"Messages", messageTests},
 		{"Namespaces", namespaceTests},
 		{"Notifier", notifierTests},
