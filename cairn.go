@@ -91,8 +91,11 @@ type Config struct {
 	Lease time.Duration
 	// Strict parks a run when a finished step is asked for with another input than recorded, also where its name is used once. Without it, that is logged.
 	Strict bool
-	// Logger gets what the engine has to say: warnings and errors, such as runs that are parked. Defaults to [slog.Default].
+	// Logger gets what the engine has to say: warnings and errors, such as runs that are parked; and what workflows and steps say through
+	// [Logger]. Defaults to [slog.Default].
 	Logger *slog.Logger
+	// KeepLogs keeps what workflows and steps say with their runs, so that [Engine.Logs] and "cairn logs" can show it. Defaults to nil: it is not kept.
+	KeepLogs *KeepLogs
 	// Observe is told what the engine does: metrics and traces. See packages cairnprom and cairnotel, and [observe.Join] for several. Without
 	// it, observing costs nothing.
 	Observe observe.Hooks
@@ -115,7 +118,7 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 	}
 	inner, err := engine.New(ctx, st, engine.Config{
 		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
-		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe,
+		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe, KeepLogs: (*engine.KeepLogs)(cfg.KeepLogs),
 	}, defs...)
 	if err != nil {
 		return nil, err

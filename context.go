@@ -26,6 +26,9 @@ func (c workflowContext) branch() *engine.Branch { return c.b }
 
 // Value finds what the hooks of [Config.Observe] have put into the run's context, too: a trace that goes on in what gets this Context.
 func (c workflowContext) Value(key any) any {
+	if key == (branchKey{}) {
+		return c.b
+	}
 	if v := c.b.Value(key); v != nil {
 		return v
 	}

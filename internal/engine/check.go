@@ -113,7 +113,7 @@ func (p *poll) look(check Check, n int) (out journal.Payload, ready bool, err er
 		}
 	}()
 	return check(p.b.x.with(p.b.ctx), StepInfo{
-		Run: p.b.x.key.Run, Key: p.key, Attempt: n,
+		Run: p.b.x.key.Run, Key: p.key, Attempt: n, b: p.b,
 	})
 }
 

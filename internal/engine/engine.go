@@ -45,6 +45,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Hooks are told what the engine does.
 	Hooks observe.Hooks
+	// KeepLogs lets what runs say be kept; nil: it is not.
+	KeepLogs *KeepLogs
 }
 
 // Engine executes runs in one process.
@@ -60,6 +62,7 @@ type Engine struct {
 	lives     sync.Map  // the incarnations of this engine so far
 	obs       *observer // nil: nobody wants to know what happens
 	counts    counters
+	keeper    *keeper // nil: what runs say is not kept
 
 	life context.Context // ends when the engine stops: code sees that its context is over
 	hard context.Context // ends when nothing more can be written
@@ -133,6 +136,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 		return nil, err
 	}
 	e.me = me
+	e.keeper = newKeeper(ctx, cfg.KeepLogs, st, e.log)
 	e.observeLife(cfg.Hooks.EngineStarted, "EngineStarted")
 	e.work.Go(e.poll)
 	e.work.Go(e.heart)
@@ -357,6 +361,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	err := me.committer.Close(ctx)
 	e.kill()
 	e.work.Wait()
+	e.keeper.close()
 	e.obs.close()
 	e.observeLife(e.cfg.Hooks.EngineStopped, "EngineStopped")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopGrace)

@@ -204,6 +204,7 @@ func (e *Engine) Stats() observe.Stats {
 	s.Events, s.Batches = past.Events+now.Events, past.Batches+now.Batches
 	s.Evicted, s.Parked = e.counts.evicted.Load(), e.counts.parked.Load()
 	s.LeasesLost, s.PeersDied = e.counts.leasesLost.Load(), e.counts.peersDied.Load()
+	s.LogLinesDropped = e.keeper.drops()
 	if e.obs != nil {
 		s.ObservationsDropped = e.obs.dropped.Load()
 	}

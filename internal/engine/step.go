@@ -46,6 +46,7 @@ type StepInfo struct {
 	beat    func()
 	note    func(*journal.Annotated) error
 	attempt *attempt
+	b       *Branch
 }
 
 type infoKey struct{}
@@ -320,7 +321,7 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 		}
 	}()
 	return s.body(ctx, StepInfo{
-		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat, attempt: s.now, note: s.note,
+		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat, attempt: s.now, note: s.note, b: s.b,
 	})
 }
 

@@ -63,6 +63,7 @@ func (e *Engine) Kill() journal.ID {
 	e.work.Wait()
 	me := e.self()
 	_ = me.committer.Abort()
+	e.keeper.abort()
 	e.obs.close()
 	e.end()
 	return me.id

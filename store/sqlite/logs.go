@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
@@ -68,22 +69,15 @@ func (s *Store) AppendLogs(ctx context.Context, lines []store.LogLine, limit sto
 				continue
 			}
 			message, attrs := store.LogText(l.Message), store.LogText(l.Attrs)
-			rows, err := conn.QueryContext(ctx, insertLog, int64(l.At), l.Level, l.Epoch, l.Attempt, len(message)+len(attrs), store.LogText(l.Step), message, attrs, ns, l.Run[:])
-			if err != nil {
+			var run int64
+			err := conn.QueryRowContext(ctx, insertLog, int64(l.At), l.Level, l.Epoch, l.Attempt, len(message)+len(attrs), store.LogText(l.Step), message, attrs, ns, l.Run[:]).Scan(&run)
+			switch {
+			case errors.Is(err, sql.ErrNoRows): // there is no such run
+			case err != nil:
 				return err
-			}
-			err = scanRows(rows, 1, func(row []driver.Value) error {
-				if run := asInt(row[0]); !known[run] {
-					known[run] = true
-					runs = append(runs, run)
-				}
-				return nil
-			})
-			if closed := rows.Close(); err == nil {
-				err = closed
-			}
-			if err != nil {
-				return err
+			case !known[run]:
+				known[run] = true
+				runs = append(runs, run)
 			}
 		}
 		for _, run := range runs {
