@@ -49,6 +49,12 @@
 // [Run.Cancel] ends the run's Context; what must still be done is done under [Cleanup]. [Run.Terminate] ends the run at once. [Engine.Stop] ends the engine: runs
 // come to a wait or are given back, and other processes, or the next start, go on with them.
 //
+// # Seeing what happens
+//
+// [Logger] returns a logger that says which run, step and attempt a line is from; [Config.KeepLogs] keeps lines with their runs, and [Engine.Logs] reads
+// them. [Config.Observe] is told what the engine does: packages cairnprom and cairnotel make metrics and traces of it. [Engine.Stats] has numbers,
+// [Engine.Describe] and [Engine.History] what one run does and did.
+//
 // # Testing
 //
 // Package cairntest runs workflows in virtual time, with stubs for steps, and with a crash or an eviction at every place where one can happen. It also executes

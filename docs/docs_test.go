@@ -20,6 +20,7 @@ import (
 	"github.com/cairn-workflow/cairn/cairnvet"
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/metrics"
 )
 
 // row is one line of a table, without its bars.
@@ -138,6 +139,25 @@ func TestVetRules(t *testing.T) {
 		require.Len(t, rows[rule.Name], 4, "rule, what it finds, why, what to write instead")
 	}
 	require.Len(t, rows, len(cairnvet.Analyzers()), "cairnvet.md has rules that do not exist")
+}
+
+// The table of metrics has what is measured, under both names, with kinds, labels and what it is.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	rows := tables(t, "observability.md", 0)
+	for name := range rows {
+		if !strings.HasPrefix(name, "cairn_") {
+			delete(rows, name) // of another table
+		}
+	}
+	for _, m := range metrics.All() {
+		labels := strings.Join(m.Labels, ", ")
+		if labels == "" {
+			labels = "–"
+		}
+		require.Equal(t, row{"`" + m.Prometheus + "`", "`" + m.OTel + "`", string(m.Kind), labels, m.Help}, rows[m.Prometheus])
+	}
+	require.Len(t, rows, len(metrics.All()), "observability.md has metrics that do not exist")
 }
 
 // limitNames are what limits are called, by folder. In the journal also those that are not exported are the users': it

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 		"cairn": func() { os.Exit(cli.Main()) },
 		"seed":  seedCommand,
 		"sql":   sqlCommand,
+		"talk":  talkCommand,
 	})
 }
 

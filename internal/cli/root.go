@@ -27,7 +27,8 @@ func newRoot(s *System) *cobra.Command {
 		Example: text(`
 			  cairn version
 			  cairn doctor
-			  cairn doctor --store postgres://localhost/app`),
+			  cairn doctor --store postgres://localhost/app
+			  cairn logs wrun_01K9ZXG5CVXQ3V6T5W8Y2J4M7N --follow`),
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -35,7 +36,7 @@ func newRoot(s *System) *cobra.Command {
 	root.SetVersionTemplate("cairn {{.Version}}\n")
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.AddCommand(newDoctor(s), newExport(s), newReplay(s), newStream(s), newVersion(s))
+	root.AddCommand(newDoctor(s), newExport(s), newLogs(s), newReplay(s), newStream(s), newVersion(s))
 	return root
 }
 
