@@ -65,12 +65,13 @@ var rules = []struct {
 	{
 		name:  "arrows point down",
 		check: arrowsPointDown,
-		want:  4,
+		want:  5,
 		bad: map[string]string{
 			"internal/engine/bad.go":  `package engine; import ("` + house + `"; "` + house + `/internal/server")`,
 			"internal/commit/bad.go":  `package commit; import "` + house + `/internal/engine"`,
 			"internal/payload/bad.go": `package payload; import "` + house + `/internal/blob"`,
-			"fine.go":                 `package cairn; import ("` + house + `/internal/engine"; "` + house + `/store")`,
+			"observe/cairnx/bad.go":   `package cairnx; import "` + house + `/internal/engine"`,
+			"fine.go":                 `package cairn; import ("` + house + `/internal/engine"; "` + house + `/observe"; "` + house + `/store")`,
 			"examples/fine.go":        `package main; import "` + house + `/internal/server"`,
 		},
 	},

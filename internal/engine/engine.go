@@ -395,16 +395,13 @@ func (e *Engine) all() []*exec {
 }
 
 func (e *Engine) logDrift(x *exec, key string) {
-	e.log.WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used",
-		slog.String("run", journal.PrefixRun.Format(x.key.Run)), slog.String("step", key))
+	x.logger().WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used", slog.String("step", key))
 }
 
 func (e *Engine) logParked(x *exec, reason *journal.Error) {
-	e.log.WarnContext(e.life, "a run is parked: it goes on when somebody has looked at it and resumed it",
-		slog.String("run", journal.PrefixRun.Format(x.key.Run)), slog.String("workflow", x.wf.Name), slog.Any("error", reason))
+	x.logger().WarnContext(e.life, "a run is parked: it goes on when somebody has looked at it and resumed it", slog.Any("error", reason))
 }
 
 func (e *Engine) logRefusal(x *exec, cmd *journal.Command, err error) {
-	e.log.ErrorContext(e.life, "what a run did was refused; it is left as it is", slog.String("run", journal.PrefixRun.Format(x.key.Run)),
-		slog.Int("events", len(cmd.Events)), slog.Any("error", err))
+	x.logger().ErrorContext(e.life, "what a run did was refused; it is left as it is", slog.Int("events", len(cmd.Events)), slog.Any("error", err))
 }

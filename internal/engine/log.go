@@ -32,6 +32,9 @@ func (i StepInfo) Logger() *slog.Logger {
 	return s.logger()
 }
 
+// logger returns a logger for what the engine has to say about the run.
+func (x *exec) logger() *slog.Logger { return source{x: x}.logger() }
+
 func (s source) logger() *slog.Logger {
 	s.x.mu.Lock()
 	s.epoch = s.x.epoch
@@ -39,7 +42,7 @@ func (s source) logger() *slog.Logger {
 	attrs := []slog.Attr{slog.String("run", journal.PrefixRun.Format(s.x.key.Run)), slog.String("workflow", s.x.wf.Name)}
 	if s.step != "" {
 		attrs = append(attrs, slog.String("step", s.step), slog.Int("attempt", s.attempt))
-	} else if s.line.path != "" {
+	} else if s.line != nil && s.line.path != "" {
 		attrs = append(attrs, slog.String("branch", s.line.path))
 	}
 	attrs = append(attrs, slog.Int64("epoch", s.epoch))
