@@ -380,13 +380,13 @@ func TestKeptLinesInVirtualTime(t *testing.T) {
 	})
 }
 
-// deaf is a database that does not take lines: it never answers, or fails.
-type deaf struct {
+// wordless is a database that does not take lines: it never answers, or fails.
+type wordless struct {
 	store.Store
 	hangs bool
 }
 
-func (d deaf) AppendLogs(ctx context.Context, _ []store.LogLine, _ store.LogLimit) error {
+func (d wordless) AppendLogs(ctx context.Context, _ []store.LogLine, _ store.LogLimit) error {
 	if d.hangs {
 		<-ctx.Done()
 		return ctx.Err()
@@ -415,7 +415,7 @@ func TestLinesThatCannotBeKept(t *testing.T) {
 				require.NoError(t, err)
 				var log locked
 				century := 100 * 365 * 24 * time.Hour
-				e, err := cairn.NewWith(t.Context(), deaf{memory, hangs}, cairn.Config{
+				e, err := cairn.NewWith(t.Context(), wordless{memory, hangs}, cairn.Config{
 					Poll: century, Lease: century, KeepLogs: &cairn.KeepLogs{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 				}, wf)
 				require.NoError(t, err)

@@ -19,8 +19,6 @@ type Logs interface {
 	AppendLogs(ctx context.Context, lines []LogLine, limit LogLimit) error
 	// Logs lists the lines of a run in the order in which they were added.
 	Logs(ctx context.Context, namespace string, run journal.ID, f LogFilter, p Page) (List[LogLine], error)
-	// DeleteLogs takes all lines of a run away.
-	DeleteLogs(ctx context.Context, namespace string, run journal.ID) error
 }
 
 // LogLine is a line that the code of a run has said.

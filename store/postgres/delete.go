@@ -11,7 +11,7 @@ import (
 )
 
 // ownRows are the tables with rows of a run, by its number, in the order in which batches lock them.
-var ownRows = []string{"events", "steps", "hooks", "waits", "receipts", "attributes"}
+var ownRows = []string{"events", "steps", "hooks", "waits", "receipts", "attributes", "logs"}
 
 // Delete implements [store.Store]. The run's row is locked first: who writes to a run that has ended locks it, too.
 func (s *Store) Delete(ctx context.Context, namespace string, run journal.ID) error {

@@ -21,7 +21,6 @@ const (
 	trimLogs = `delete from logs l using (
 			select n, row_number() over w as place, sum(size) over w as bytes from logs where run = any($1::bigint[]) window w as (partition by run order by n desc)
 		) x where l.n = x.n and x.place > 1 and (x.place > $2 or x.bytes > $3)`
-	deleteLogs = `delete from logs where run = $1`
 )
 
 // AppendLogs implements [store.Logs]. The commit does not wait for the disk.
@@ -88,14 +87,4 @@ func (s *Store) Logs(ctx context.Context, namespace string, run journal.ID, f st
 		return none, err
 	}
 	return store.Cut(lines, limit, store.LogCursor), nil
-}
-
-// DeleteLogs implements [store.Logs].
-func (s *Store) DeleteLogs(ctx context.Context, namespace string, run journal.ID) error {
-	ref, _, ok, err := s.runRef(ctx, namespace, run)
-	if err != nil || !ok {
-		return err
-	}
-	_, err = s.pool.Exec(ctx, deleteLogs, ref)
-	return classify("delete log lines", err)
 }

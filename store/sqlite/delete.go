@@ -10,7 +10,7 @@ import (
 )
 
 // ownRows are the tables with rows of a run, by its number.
-var ownRows = []string{"cairn_events", "cairn_steps", "cairn_hooks", "cairn_waits", "cairn_receipts", "cairn_attributes"}
+var ownRows = []string{"cairn_events", "cairn_steps", "cairn_hooks", "cairn_waits", "cairn_receipts", "cairn_attributes", "cairn_logs"}
 
 const (
 	// A number is never given to a second run, because other processes may remember whose it was. SQLite gives a new row the greatest number and one, so

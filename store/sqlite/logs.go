@@ -17,7 +17,6 @@ const (
 	trimLogs  = `delete from cairn_logs where n in (
 		select n from (select n, row_number() over w as place, sum(size) over w as bytes from cairn_logs where run = ? window w as (order by n desc))
 		where place > 1 and (place > ? or bytes > ?))`
-	deleteLogs = `delete from cairn_logs where run = ?`
 )
 
 // aside does something in a transaction on a connection of its own, which does not wait for the disk: what is committed so is on the disk with
@@ -131,16 +130,4 @@ func (s *Store) Logs(ctx context.Context, namespace string, run journal.ID, f st
 		return none, err
 	}
 	return store.Cut(lines, limit, store.LogCursor), nil
-}
-
-// DeleteLogs implements [store.Logs].
-func (s *Store) DeleteLogs(ctx context.Context, namespace string, run journal.ID) error {
-	ref, _, ok, err := s.runRef(ctx, namespace, run)
-	if err != nil || !ok {
-		return err
-	}
-	return s.aside(ctx, "delete log lines", func(conn *sql.Conn) error {
-		_, err := conn.ExecContext(ctx, deleteLogs, ref)
-		return err
-	})
 }

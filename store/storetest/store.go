@@ -56,7 +56,7 @@ func readAll(ctx context.Context, s store.Store, ns string, id journal.ID) map[s
 	_, errs["Messages"] = s.Messages(ctx, ns, "q", store.ResolveAll, store.Page{})
 	_, errs["Logs"] = s.Logs(ctx, ns, id, store.LogFilter{}, store.Page{})
 	errs["AppendLogs"] = s.AppendLogs(ctx, []store.LogLine{{Namespace: ns, Run: id}}, store.LogLimit{})
-	errs["DeleteLogs"] = s.DeleteLogs(ctx, ns, id)
+	_, errs["Outline"] = s.Outline(ctx, ns, id)
 	return errs
 }
 
