@@ -123,7 +123,7 @@ func TestTakeOverIsTold(t *testing.T) {
 	open := func(hooks observe.Hooks) *Engine {
 		st, err := sqlite.Open(t.Context(), path, nil)
 		require.NoError(t, err)
-		e, err := New(t.Context(), st, Config{Poll: 20 * time.Millisecond, Lease: time.Second, Hooks: hooks}, wf)
+		e, err := New(t.Context(), st, Config{Poll: 20 * time.Millisecond, Lease: 3 * time.Second, Hooks: hooks}, wf)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = st.Close() })
 		return e
