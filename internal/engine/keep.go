@@ -50,7 +50,8 @@ type keeper struct {
 	hurry   bool          // somebody waits for it
 	dropped int64
 	warned  time.Time
-	gone    bool // nothing more is written
+	told    int64 // of those that were dropped, how many the last warning knew of
+	gone    bool  // nothing more is written
 }
 
 func newKeeper(ctx context.Context, cfg *KeepLogs, st store.Store, log *slog.Logger) *keeper {
@@ -184,9 +185,9 @@ func (k *keeper) settle(batch []store.LogLine, err error) {
 func (k *keeper) complain(err error) {
 	k.mu.Lock()
 	dropped := k.dropped
-	due := dropped > 0 && time.Since(k.warned) >= keepQuiet && (err != nil || k.warned.IsZero())
+	due := dropped > k.told && time.Since(k.warned) >= keepQuiet
 	if due {
-		k.warned = time.Now()
+		k.warned, k.told = time.Now(), dropped
 	}
 	k.mu.Unlock()
 	if due && k.base.Err() == nil {
