@@ -82,22 +82,28 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ..
 	if err := notInWorkflow(ctx, "Start"); err != nil {
 		return nil, err
 	}
-	req := engine.StartRequest{Workflow: w.name}
-	var err error
-	if req.Input, req.Digest, err = encode(in); err != nil {
+	req, err := w.request(in, opts)
+	if err != nil {
 		return nil, err
-	}
-	for _, o := range opts {
-		o(&req)
-	}
-	if req.Err != nil {
-		return nil, req.Err
 	}
 	id, err := e.inner.Start(ctx, req)
 	if err != nil {
 		return nil, err
 	}
 	return &Run[Out]{e: e, id: id}, nil
+}
+
+// request puts together what is asked for.
+func (w *Workflow[In, Out]) request(in In, opts []StartOption) (engine.StartRequest, error) {
+	req := engine.StartRequest{Workflow: w.name}
+	var err error
+	if req.Input, req.Digest, err = encode(in); err != nil {
+		return req, err
+	}
+	for _, o := range opts {
+		o(&req)
+	}
+	return req, req.Err
 }
 
 // notInWorkflow refuses a call that would have effects which nobody writes down.
@@ -124,6 +130,8 @@ func (w *Workflow[In, Out]) Get(ctx context.Context, e *Engine, id string) (*Run
 type Run[Out any] struct {
 	e  *Engine
 	id journal.ID
+	// joined says that it was started in a transaction of the user's, who knows whether that was committed.
+	joined bool
 }
 
 // ID returns the run's id.
@@ -137,7 +145,7 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	}
 	run, err := r.e.inner.Wait(ctx, r.id)
 	if err != nil {
-		return out, err
+		return out, r.missing(err)
 	}
 	if failure := engine.FailureOf(run); failure != nil {
 		return out, failure

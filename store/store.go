@@ -16,6 +16,7 @@ import (
 type Store interface {
 	Reader
 	Logs
+	Joiner
 
 	// OpenWriter registers a writer for an incarnation of a process. The number tells several writers of
 	// one incarnation apart. Opening the same one again continues its batch numbers.

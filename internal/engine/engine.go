@@ -229,8 +229,8 @@ func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) 
 
 // startIn starts a run, and reports whether its start key is that of an older one.
 func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
-	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
-		return journal.ID{}, false, journal.Errorf(CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
+	if err := e.knows(&r); err != nil {
+		return journal.ID{}, false, err
 	}
 	for {
 		me := e.self()
@@ -248,14 +248,7 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 	if id, err = e.mint(); err != nil {
 		return id, false, err
 	}
-	created := &journal.RunCreated{
-		Workflow: r.Workflow, Input: r.Input, StartKey: r.StartKey, StartDigest: r.Digest, Attributes: r.Attributes, Root: id, StartAt: r.At,
-		Headers: r.Headers,
-	}
-	if r.Parent != nil {
-		created.Parent, created.Root = r.Parent.ID, r.Parent.Root
-	}
-	cmd := &journal.Command{Namespace: namespace, Run: id, Events: []journal.Event{{Data: created}}}
+	cmd := &journal.Command{Namespace: namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
 	wf := e.workflows[r.Workflow]
 	mine := wf != nil && r.At <= e.now() && e.admit()
 	if mine {

@@ -50,6 +50,9 @@ const (
 	CodeFenced            Code = "fenced"               // this process was declared dead by its peers
 	CodeClosed            Code = "closed"               // the component was shut down
 	CodeOutcomeUnknown    Code = "outcome_unknown"      // the caller gave up before the outcome was known
+	CodeForeignTx         Code = "foreign_transaction"  // the user's transaction is not one of the engine's database
+	CodeTxOver            Code = "transaction_over"     // the user's transaction was ended, or has failed
+	CodeTxConflict        Code = "transaction_conflict" // the user's transaction collides with another: it must be repeated
 	CodeSchemaTooNew      Code = "schema_too_new"       // the database was written by a newer, incompatible program
 	CodeSchemaForeign     Code = "schema_foreign"       // the database holds something that is not Cairn's
 	CodeUnreachable       Code = "database_unreachable" // no connection to the database
@@ -99,6 +102,9 @@ var httpStatus = map[Code]int{
 	CodeFenced:            503,
 	CodeClosed:            503,
 	CodeOutcomeUnknown:    504,
+	CodeForeignTx:         400,
+	CodeTxOver:            409,
+	CodeTxConflict:        409,
 	CodeSchemaTooNew:      503,
 	CodeSchemaForeign:     503,
 	CodeUnreachable:       503,

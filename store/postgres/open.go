@@ -66,6 +66,7 @@ type Store struct {
 	cfg      Config
 	location string
 	names    names
+	witness  store.Witness
 	notifier *notifier
 	closed   atomic.Bool
 	// statements counts what writers have executed.

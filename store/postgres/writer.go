@@ -65,6 +65,7 @@ func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number i
 		w.disconnect(ctx)
 		return nil, err
 	}
+	s.witness.Saw(incarnation)
 	return w, nil
 }
 

@@ -13,9 +13,12 @@ import (
 )
 
 // primary returns SQLite's own code for an error, without its extension; 0 if the error is not SQLite's.
-func primary(err error) int {
+func primary(err error) int { return extended(err) & 0xff }
+
+// extended returns the whole code.
+func extended(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
-		return e.Code() & 0xff
+		return e.Code()
 	}
 	return 0
 }

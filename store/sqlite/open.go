@@ -42,6 +42,8 @@ type Store struct {
 	names   names
 	hub     *hub
 	ckpt    checkpointer
+	watcher watcher
+	witness store.Witness
 	readers atomic.Pointer[sql.DB]
 	closed  atomic.Bool
 	// statements counts what writers have executed.
@@ -102,7 +104,7 @@ func Memory(ctx context.Context, cfg *Config) (*Store, error) {
 func newStore(cfg *Config) *Store {
 	s := &Store{}
 	s.hub = newHub(s)
-	s.ckpt.s = s
+	s.ckpt.s, s.watcher.s = s, s
 	if cfg != nil {
 		s.cfg = *cfg
 	}

@@ -65,6 +65,9 @@ func (c *rawConn) Close() error {
 
 // do runs f with the connection for itself. The other methods may be used only inside f.
 func (c *rawConn) do(f func() error) error {
+	if c.conn == nil { // it stands for a transaction of the user's, see join.go
+		return f()
+	}
 	var result error
 	err := c.conn.Raw(func(inner any) error {
 		p, ok := inner.(driver.ConnPrepareContext)

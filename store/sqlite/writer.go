@@ -39,6 +39,7 @@ func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number i
 	if err := w.register(ctx); err != nil {
 		return nil, errorsJoin(err, raw.Close())
 	}
+	s.witness.Saw(incarnation)
 	return w, nil
 }
 

@@ -17,6 +17,15 @@ type Factory struct {
 	// Again opens the database of a store once more, as another process would. A database that nobody else can reach gives
 	// the same store.
 	Again func(t *testing.T, first store.Store) store.Store
+	// Ways are the ways in which a user can begin transactions of his own on a store's database, by their names. A database that nobody else
+	// can reach has none.
+	Ways map[string]func(t *testing.T, s store.Store) UserTransaction
+}
+
+// UserTransaction is a transaction of a user's own.
+type UserTransaction struct {
+	Tx               store.UserTx
+	Commit, Rollback func() error
 }
 
 // area is a group of tests that share a store. Each test has a namespace and a writer of its own.
@@ -39,6 +48,7 @@ func Run(t *testing.T, f Factory) {
 		{"Due", dueTests},
 		{"Events", eventTests},
 		{"Hooks", hookTests},
+		{"Join", joinTests},
 		{"Lease", leaseTests},
 		{"Logs", logTests},
 		{"Messages", messageTests},

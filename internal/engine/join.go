@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/cairn-workflow/cairn/internal/commit"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Join starts a run inside a transaction of the user's. Nobody owns the run: when the transaction is committed the store gives a hint, and
+// who hears it first claims the run, as any other that is due.
+func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (journal.ID, error) {
+	if err := e.knows(&r); err != nil {
+		return journal.ID{}, err
+	}
+	e.mu.Lock()
+	stopped, self := e.stopped, e.me.id
+	e.mu.Unlock()
+	if stopped {
+		return journal.ID{}, journal.Errorf(journal.CodeClosed, "the engine was stopped")
+	}
+	id, err := e.mint()
+	if err != nil {
+		return id, err
+	}
+	r.Headers = e.obs.inject(ctx)
+	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
+	for _, note := range r.Notes {
+		cmd.Events = append(cmd.Events, journal.Event{Data: note})
+	}
+	res, err := commit.Join(ctx, e.store, tx, cmd, journal.Env{Now: e.now(), Self: self})
+	if err != nil {
+		return id, err
+	}
+	return res.Run.ID, nil
+}
+
+// knows refuses a start of a workflow that nobody may ever execute.
+func (e *Engine) knows(r *StartRequest) error {
+	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
+		return journal.Errorf(CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
+	}
+	return nil
+}
+
+// birth returns the first event of the run that is asked for.
+func (r *StartRequest) birth(id journal.ID) *journal.RunCreated {
+	created := &journal.RunCreated{
+		Workflow: r.Workflow, Input: r.Input, StartKey: r.StartKey, StartDigest: r.Digest, Attributes: r.Attributes, Root: id, StartAt: r.At, Headers: r.Headers,
+	}
+	if r.Parent != nil {
+		created.Parent, created.Root = r.Parent.ID, r.Parent.Root
+	}
+	return created
+}

@@ -1,0 +1,44 @@
+package cairn
+
+import (
+	"context"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// StartIn starts a run inside a database transaction of your own, on the database that the engine works on: the run is there if the transaction is
+// committed, and never was if it is rolled back. The store's package makes the handle: sqlite.InTx, postgres.InTx or postgres.InSQLTx.
+//
+//	tx, err := db.BeginTx(ctx, nil)
+//	_, err = tx.ExecContext(ctx, `insert into orders …`)
+//	run, err := Checkout.StartIn(ctx, eng, sqlite.InTx(tx), order, cairn.StartKey(order.ID))
+//	err = tx.Commit()
+//
+// The run begins within a moment of the commit. Until then nobody sees it: [Run.Result], [Run.Cancel] and the like give run_not_found. Who starts
+// with the same start key meanwhile waits for the end of the transaction.
+//
+// An error does not end the transaction, except where PostgreSQL itself does so: roll it back, or go on without the run. An error with the code
+// transaction_conflict asks to repeat it. docs/transactions.md tells more.
+func (w *Workflow[In, Out]) StartIn(ctx context.Context, e *Engine, tx store.UserTx, in In, opts ...StartOption) (*Run[Out], error) {
+	if err := notInWorkflow(ctx, "StartIn"); err != nil {
+		return nil, err
+	}
+	req, err := w.request(in, opts)
+	if err != nil {
+		return nil, err
+	}
+	id, err := e.inner.Join(ctx, tx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[Out]{e: e, id: id, joined: true}, nil
+}
+
+// missing says why a run that was started in a transaction is probably not there.
+func (r *Run[Out]) missing(err error) error {
+	if r.joined && journal.CodeOf(err) == journal.CodeRunNotFound {
+		return journal.Errorf(journal.CodeRunNotFound, "no run %s: the transaction that it was started in was not committed, or not yet", r.ID())
+	}
+	return err
+}
