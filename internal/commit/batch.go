@@ -112,6 +112,12 @@ func (b *batch) run(ctx context.Context) error {
 			b.forgetStreams()
 			b.c.stats.retried(err)
 			b.careful = true
+			if errors.Is(err, store.ErrBusy) && b.setAside() {
+				if b.parts() == 0 {
+					return nil
+				}
+				continue
+			}
 			if try >= maxTries && b.parts() > 1 {
 				return b.oneByOne(ctx)
 			}

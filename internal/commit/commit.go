@@ -164,8 +164,7 @@ func (c *Committer) run(ctx context.Context) {
 			}
 			continue
 		}
-		b := newBatch(c, groups)
-		if err := b.run(ctx); err != nil {
+		if err := c.commitAll(ctx, groups); err != nil {
 			c.fail(err)
 		}
 	}

@@ -15,6 +15,7 @@ type Ticket struct {
 	c         *Committer
 	bytes     int
 	submitted time.Time // for the statistics alone
+	held      int       // how often it was set aside, see held.go
 
 	done   chan struct{}
 	result *journal.Result

@@ -17,7 +17,9 @@ const (
 	stmtCommit
 	stmtMoveWriter
 	stmtTakeNumbers
+	stmtHurry
 	stmtInsertRuns
+	stmtNoHurry
 	stmtUpdateRuns
 	stmtWakeRuns
 	stmtInsertEvents
@@ -69,7 +71,9 @@ var statements = [statementCount]struct{ name, sql string }{
 	stmtCommit:              {"cairn_commit", `commit`},
 	stmtMoveWriter:          {"cairn_move_writer", moveWriter},
 	stmtTakeNumbers:         {"cairn_take_numbers", takeNumbers},
+	stmtHurry:               {"cairn_hurry", hurry},
 	stmtInsertRuns:          {"cairn_insert_runs", insertRuns},
+	stmtNoHurry:             {"cairn_no_hurry", noHurry},
 	stmtUpdateRuns:          {"cairn_update_runs", updateRuns},
 	stmtWakeRuns:            {"cairn_wake_runs", wakeRuns},
 	stmtInsertEvents:        {"cairn_insert_events", insertEvents},

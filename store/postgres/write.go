@@ -32,6 +32,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 		t.move(trip)
 	}
 	w.streams.send(trip)
+	w.rows.keyed = w.rows.keyed && t.begun // else the setting would be the session's
 	w.rows.send(trip, t.now, w.store.notifier.channel)
 	var more []int64
 	if born := len(w.born); born > 0 && len(w.numbers)-born < numberLow {
@@ -119,6 +120,7 @@ type rows struct {
 	notify                               table
 	woken                                []store.RunKey
 	wakeSkipped                          []bool
+	keyed                                bool // a new run has a start key
 }
 
 func newRows() rows {
@@ -152,14 +154,20 @@ func (r *rows) reset() {
 	} {
 		t.reset()
 	}
-	r.woken = r.woken[:0]
+	r.woken, r.keyed = r.woken[:0], false
 	r.keptCount = 0
 }
 
 // send puts the statements of a batch into a round trip. Their order is that of all locks: it never differs between two
 // writers. What frees a unique key comes before what takes one.
 func (r *rows) send(trip *trip, now journal.Time, channel string) {
+	if r.keyed {
+		trip.send(stmtHurry, nil)
+	}
 	trip.sendTable(stmtInsertRuns, r.inserts, nil)
+	if r.keyed {
+		trip.send(stmtNoHurry, nil)
+	}
 	trip.sendTable(stmtUpdateRuns, r.updates, nil)
 	trip.sendTable(stmtWakeRuns, r.wakes, r.readWakes(), number(int64(now)))
 	trip.sendTable(stmtInsertEvents, r.events, nil)
@@ -275,6 +283,9 @@ func (r *rows) keep(no int64, k journal.Kept) {
 }
 
 const (
+	// A start key may be in use in a transaction of a user's own, which ends when he likes: the batch does not wait for that.
+	hurry   = `set local lock_timeout = '5ms'`
+	noHurry = `set local lock_timeout to default`
 	// In a select list, unlike in a from clause, the arrays are not copied before they are read: a seventh of the server's time.
 	insertRuns = `insert into runs (no, ns, id, workflow, dialect, status, spec, created_at, started_at, completed_at, end_seq,
 			cancelled_at, parked_at, owner, epoch, wake_at, parent, start_key, start_digest, extra)
@@ -329,6 +340,7 @@ func (w *Writer) fillNew(ctx context.Context, no int64, ns int32, r *journal.Run
 	c[15].time(r.WakeAt)
 	c[16].id(r.Parent)
 	c[17].textOrNull(r.StartKey)
+	w.rows.keyed = w.rows.keyed || r.StartKey != ""
 	c[18].bytes(r.StartDigest)
 	c[19].bytes(extra)
 	return nil
