@@ -24,7 +24,8 @@ type Store interface {
 	// Fence declares an incarnation dead. It waits for a batch of it that is being committed; when Fence has returned, no
 	// batch of the incarnation is ever applied again, and the runs that it owned are due and free to be claimed.
 	Fence(ctx context.Context, incarnation journal.ID) error
-	// Beat moves the heart of an incarnation that owns runs: peers that see it stand still declare it dead.
+	// Beat moves the heart of an incarnation that owns runs: peers that see it stand still declare it dead. [ErrBusy]: ctx has ended
+	// while somebody kept all others from writing, also those who would declare anybody dead.
 	Beat(ctx context.Context, incarnation journal.ID) error
 	// Delete removes a run that has ended, with all that belongs to it. Children and forks are runs of their own.
 	Delete(ctx context.Context, namespace string, run journal.ID) error

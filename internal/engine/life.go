@@ -2,12 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // incarnation is one life of this process as an owner of runs. A process that was declared dead goes on with a new one.
@@ -45,6 +48,7 @@ func (e *Engine) self() *incarnation {
 func (e *Engine) heart() {
 	tick := time.NewTicker(e.cfg.Lease / 6)
 	defer tick.Stop()
+	locked := false
 	for n := 0; ; n++ {
 		select {
 		case <-e.life.Done():
@@ -56,8 +60,8 @@ func (e *Engine) heart() {
 			me.confirmed.Store(int64(e.clock()))
 			continue
 		}
-		if n%2 == 0 {
-			e.beat(me)
+		if n%2 == 0 || locked {
+			locked = e.beat(me, locked)
 		}
 		if !e.alive(me) && e.life.Err() == nil {
 			e.log.WarnContext(e.life, "no heartbeat was confirmed for two thirds of the lease")
@@ -66,18 +70,32 @@ func (e *Engine) heart() {
 	}
 }
 
-// beat moves the heart. It does not wait longer than there is time.
-func (e *Engine) beat(me *incarnation) {
+// beat moves the heart. It does not wait longer than there is time. It reports whether somebody keeps all others from writing: then nobody can declare
+// this process dead either, and those who want to do not count that time (see watch). What it executes goes on, and is written when that is possible.
+func (e *Engine) beat(me *incarnation, wasLocked bool) (locked bool) {
 	began := e.clock()
 	ctx, cancel := context.WithTimeout(e.life, e.cfg.Lease/6)
 	defer cancel()
 	err := e.store.Beat(ctx, me.id)
+	locked = errors.Is(err, store.ErrBusy) && e.isListed(me)
 	switch {
-	case err == nil:
+	case err == nil, locked:
 		me.confirmed.Store(int64(began))
+		if locked && !wasLocked {
+			e.log.WarnContext(e.life, "somebody keeps all others from writing to the database: what runs do is written when that has ended")
+		}
 	case e.life.Err() == nil:
 		e.log.WarnContext(e.life, "the heartbeat failed", slog.Any("error", err))
 	}
+	return locked
+}
+
+// isListed reports whether an incarnation is known and was not declared dead.
+func (e *Engine) isListed(me *incarnation) bool {
+	ctx, cancel := context.WithTimeout(e.life, e.cfg.Lease/6)
+	defer cancel()
+	peers, err := e.store.Peers(ctx)
+	return err == nil && slices.ContainsFunc(peers, func(p store.Peer) bool { return p.Incarnation == me.id })
 }
 
 func (e *Engine) busy() bool {

@@ -3,6 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"fmt"
+
+	lib "modernc.org/sqlite/lib"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
@@ -15,11 +18,16 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 		return err
 	}
 	defer func() { _ = raw.Close() }()
+	locked := false
 	err = retryBusy(ctx, func() error {
 		_, err := raw.conn.ExecContext(ctx, `insert into cairn_beats (incarnation, beat) values (?, 1)
 			on conflict (incarnation) do update set beat = beat + 1`, incarnation[:])
+		locked = primary(err) == lib.SQLITE_BUSY
 		return err
 	})
+	if err != nil && locked {
+		return fmt.Errorf("%w: %w", store.ErrBusy, err)
+	}
 	return classify("beat", err)
 }
 
