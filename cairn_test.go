@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(workerURL); url != "" {
 		panic(work(url)) // it ends when it is killed
 	}
+	if url := os.Getenv(starterURL); url != "" {
+		panic(startAndDie(url, os.Getenv(starterEnd)))
+	}
 	pgtest.Main(m)
 }
 

@@ -22,7 +22,7 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 	err = retryBusy(ctx, func() error {
 		_, err := raw.conn.ExecContext(ctx, `insert into cairn_beats (incarnation, beat) values (?, 1)
 			on conflict (incarnation) do update set beat = beat + 1`, incarnation[:])
-		locked = primary(err) == lib.SQLITE_BUSY
+		locked = locked || primary(err) == lib.SQLITE_BUSY // the last error may be that of ctx
 		return err
 	})
 	if err != nil && locked {
