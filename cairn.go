@@ -44,6 +44,10 @@
 // [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [Some] and [AsCompleted] decide by who ends first, and decide the same when
 // the workflow is executed again. [Map] and [MapKey] work on many items, a bounded number at a time.
 //
+// # In your own transaction
+//
+// [Workflow.StartIn] makes a start part of a database transaction of yours: the run is there if that is committed, and never was if it is rolled back.
+//
 // # Stopping
 //
 // [Run.Cancel] ends the run's Context; what must still be done is done under [Cleanup]. [Run.Terminate] ends the run at once. [Engine.Stop] ends the engine: runs

@@ -50,7 +50,7 @@ func TestWorkloads(t *testing.T) {
 			}
 			for _, figure := range []string{
 				"waiting start", "waiting others", "waiting rss", "waiting heap", "waiting idle", "waiting wake",
-				"cold migrated", "cold new", "steps 1-100", "steps 200-299", "steps replay", "chunks written", "chunks acknowledged", "lag in process", "lag across processes",
+				"starttx commit", "starttx wake", "cold migrated", "cold new", "steps 1-100", "steps 200-299", "steps replay", "chunks written", "chunks acknowledged", "lag in process", "lag across processes",
 			} {
 				require.Contains(t, seen, figure)
 			}

@@ -2,7 +2,7 @@
 //
 //	go run ./bench [-json] [-store sqlite|postgres|all] [-seconds N] WORKLOAD…
 //
-// The store alone: append, growth, read, list, search. The engine: w1, w10, w1-closed and w10-closed (how much), latency, hook and fan (how soon),
+// The store alone: append, growth, read, list, search. The engine: w1, w10, w1-closed and w10-closed (how much), latency, hook, fan and starttx (how soon),
 // waiting (runs that sleep), cold (a new process), fork and steps (a long run). Streams: chunks (how much), lag (how soon). Without a WORKLOAD all are run.
 //
 // Machines are noisy, so the figure to look at is the ratio: both sides run in turns within one process. docs/benchmarks.md
@@ -61,6 +61,7 @@ func workloads() []workload {
 		{"fan", "one run with 500 parallel steps", fanWorkload},
 		{"latency", "one one-step run after the other, from start to result", latencyWorkload},
 		{"hook", "one waiting run after the other, from what is sent to it to its result", hookWorkload},
+		{"starttx", "runs that are started in a transaction of the user's, and how soon after its commit they begin", starttxWorkload},
 		{"waiting", "runs that sleep: start them, keep them, wake them", waitingWorkload},
 		{"cold", "a new process, from its start to the result of its first run", coldWorkload},
 		{"fork", "a fork of a long run, beside loading that run", forkWorkload},

@@ -59,7 +59,7 @@ func newBatch(c *Committer, groups []group) *batch {
 	runs := make([]runBatch, len(groups))
 	b := &batch{c: c, runs: make([]*runBatch, 0, len(groups))}
 	for i, g := range groups {
-		commands, appends := split(g.tickets)
+		commands, appends := separate(g.tickets)
 		if len(commands) > 0 {
 			runs[i].key, runs[i].tickets = g.key, commands
 			b.runs = append(b.runs, &runs[i])

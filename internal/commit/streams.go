@@ -84,8 +84,8 @@ type appendGroup struct {
 	tickets []*Ticket
 }
 
-// split takes the appends out of a group of tickets.
-func split(tickets []*Ticket) (commands, appends []*Ticket) {
+// separate takes the appends out of a group of tickets.
+func separate(tickets []*Ticket) (commands, appends []*Ticket) {
 	if !slices.ContainsFunc(tickets, func(t *Ticket) bool { return t.app != nil }) {
 		return tickets, nil
 	}

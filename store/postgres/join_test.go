@@ -125,23 +125,38 @@ func TestJoinMisused(t *testing.T) {
 	requireJoinCode(t, journal.CodeReadOnly, err)
 }
 
-func TestJoinWithoutRights(t *testing.T) {
+// The rights that docs/transactions.md names are enough.
+func TestJoinNeedsRights(t *testing.T) {
 	t.Parallel()
 	s, ids := joinable(t, nil)
-	role := "guest_" + rand.Text()
-	conn := connect(t, s)
-	_, err := conn.Exec(t.Context(), `create role `+pgx.Identifier{role}.Sanitize())
-	if err != nil {
+	role := pgx.Identifier{"guest_" + rand.Text()}.Sanitize()
+	if _, err := s.pool.Exec(t.Context(), `create role `+role); err != nil {
 		t.Skip("this user may not create roles")
 	}
-	t.Cleanup(func() { _, _ = s.pool.Exec(context.Background(), `drop role `+pgx.Identifier{role}.Sanitize()) })
-	tx, err := conn.Begin(t.Context())
-	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), `set local role `+pgx.Identifier{role}.Sanitize())
-	require.NoError(t, err)
-	_, err = joinIn(t, s, ids, InTx(tx), "")
-	requireJoinCode(t, journal.CodeReadOnly, err)
-	require.NoError(t, tx.Rollback(t.Context()))
+	t.Cleanup(func() {
+		_, _ = s.pool.Exec(context.Background(), `drop owned by `+role+`; drop role `+role, pgx.QueryExecModeSimpleProtocol)
+	})
+	for _, granted := range []bool{false, true} {
+		if granted {
+			for _, right := range []string{
+				`usage on schema cairn`, `usage on sequence cairn.runs_no`, `select on cairn.writers`, `select, insert on cairn.runs, cairn.events, cairn.attributes`,
+			} {
+				_, err := s.pool.Exec(t.Context(), `grant `+right+` to `+role)
+				require.NoError(t, err)
+			}
+		}
+		tx := beginWith(t, s, pgx.TxOptions{})
+		_, err := tx.Exec(t.Context(), `set local role `+role)
+		require.NoError(t, err)
+		_, err = joinIn(t, s, ids, InTx(tx), "k")
+		if granted {
+			require.NoError(t, err)
+			require.NoError(t, tx.Commit(t.Context()))
+			continue
+		}
+		requireJoinCode(t, journal.CodeReadOnly, err)
+		require.NoError(t, tx.Rollback(t.Context()))
+	}
 }
 
 // A transaction that waits for another one with the same key is not broken by what that does, unless it reads from one moment or does not want to wait.

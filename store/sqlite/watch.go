@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	// watchPause is how often it is looked whether a transaction of the user's has ended. That reads a flag in memory.
-	watchPause = 10 * time.Millisecond
+	// It is looked whether a transaction of the user's has ended after the first pause and then after longer ones, up to the last: most transactions
+	// are short. That reads a flag in memory.
+	firstPause = time.Millisecond
+	lastPause  = 20 * time.Millisecond
 	// watchAfter is for how long runs are looked for in the database after their transaction has ended: its commit may still be under way.
 	// Those that come later are found by who looks from time to time.
 	watchAfter = time.Second
@@ -25,8 +27,9 @@ const (
 type watcher struct {
 	s *Store
 
-	mu   sync.Mutex
-	open map[*sql.Tx]*watched
+	mu    sync.Mutex
+	open  map[*sql.Tx]*watched
+	pause time.Duration
 }
 
 // watched is a transaction in which runs were started.
@@ -47,31 +50,43 @@ func (w *watcher) watch(ctx context.Context, tx *sql.Tx, run store.RunKey) {
 	}
 	x := w.open[tx]
 	if x == nil {
-		x = &watched{pause: watchPause}
+		x = &watched{pause: firstPause}
 		w.open[tx] = x
 	}
 	if len(x.runs) == watchKeys {
 		x.runs = x.runs[1:]
 	}
 	x.runs = append(x.runs, run)
+	w.pause = firstPause
 }
 
 // run watches while there is something to watch.
 func (w *watcher) run(ctx context.Context) {
-	tick := time.NewTicker(watchPause)
-	defer tick.Stop()
-	for range tick.C {
+	timer := time.NewTimer(firstPause)
+	defer timer.Stop()
+	for {
+		<-timer.C
 		for tx, runs := range w.ended(ctx) {
 			w.forget(tx, w.look(ctx, runs))
 		}
-		w.mu.Lock()
-		if len(w.open) == 0 || w.s.closed.Load() {
-			w.open = nil
-			w.mu.Unlock()
+		pause, more := w.next()
+		if !more {
 			return
 		}
-		w.mu.Unlock()
+		timer.Reset(pause)
 	}
+}
+
+// next returns the pause before the next look, and whether there is something to look for.
+func (w *watcher) next() (time.Duration, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) == 0 || w.s.closed.Load() {
+		w.open = nil
+		return 0, false
+	}
+	w.pause = min(w.pause*5/4, lastPause)
+	return w.pause, true
 }
 
 // ended returns the runs of transactions that have ended and that are to be looked for now.
