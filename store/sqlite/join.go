@@ -25,7 +25,7 @@ const lockPatience = 10 * time.Second
 // InTx returns a handle on a transaction of yours, for starts that are part of it. It must be one on the engine's file; the driver is the one that
 // Cairn uses, modernc.org/sqlite.
 //
-// A transaction that reads before it writes can be refused by SQLite when it comes to write ([journal.CodeTxConflict]). One that begins as a
+// A transaction that reads before it writes can be refused by SQLite when it comes to write (transaction_conflict). One that begins as a
 // writer cannot: open your database with _txlock=immediate.
 func InTx(tx *sql.Tx) store.UserTx { return userTx{tx} }
 
