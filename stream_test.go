@@ -17,14 +17,6 @@ import (
 
 var words = cairn.NewStream[string]("words")
 
-// patient is a context for what must happen, on a slow machine too.
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // readAll reads a stream to its end.
 func readAll(ctx context.Context, e *cairn.Engine, run string, opts ...cairn.ReadOption) ([]cairn.Chunk[string], error) {
 	var all []cairn.Chunk[string]
@@ -39,7 +31,7 @@ func readAll(ctx context.Context, e *cairn.Engine, run string, opts ...cairn.Rea
 
 func collect(t *testing.T, e *cairn.Engine, run string, opts ...cairn.ReadOption) []cairn.Chunk[string] {
 	t.Helper()
-	all, err := readAll(patient(t), e, run, opts...)
+	all, err := readAll(within(t), e, run, opts...)
 	require.NoError(t, err)
 	return all
 }
@@ -54,7 +46,7 @@ type reading struct {
 // follow reads a stream beside the test.
 func follow(t *testing.T, e *cairn.Engine, run string, opts ...cairn.ReadOption) *reading {
 	t.Helper()
-	r, ctx := &reading{done: make(chan struct{})}, patient(t)
+	r, ctx := &reading{done: make(chan struct{})}, within(t)
 	go func() {
 		defer close(r.done)
 		r.chunks, r.err = readAll(ctx, e, run, opts...)
@@ -151,7 +143,7 @@ func TestStream(t *testing.T) {
 		for i := range 8 { // live, from the beginning, here and there
 			readers = append(readers, follow(t, []*cairn.Engine{e, other}[i%2], run.ID()))
 		}
-		out, err := run.Result(patient(t))
+		out, err := run.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, "told", out)
 		for _, r := range readers {
@@ -221,7 +213,7 @@ func TestStreamAttempts(t *testing.T) {
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
-		for c, err := range words.Read(patient(t), e, run.ID()) { // all is shown at once
+		for c, err := range words.Read(within(t), e, run.ID()) { // all is shown at once
 			require.NoError(t, err)
 			if c.Value == "y3" {
 				break
@@ -231,7 +223,7 @@ func TestStreamAttempts(t *testing.T) {
 		settled := follow(t, e, run.ID(), cairn.Settled())
 		close(failing)
 		require.Equal(t, "begin x3 y3 end", joined(settled.wait(t)))
-		_, err = run.Result(patient(t))
+		_, err = run.Result(within(t))
 		require.NoError(t, err)
 		all := collect(t, e, run.ID())
 		require.Equal(t, "begin x1 y1 x2 y2 x3 y3 nothing end", joined(all))
@@ -321,13 +313,13 @@ func TestStreamLostRace(t *testing.T) {
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
-		for c, err := range words.Read(patient(t), e, run.ID(), cairn.Settled()) { // the run has not ended
+		for c, err := range words.Read(within(t), e, run.ID(), cairn.Settled()) { // the run has not ended
 			require.NoError(t, err)
 			require.Equal(t, "after", c.Value)
 			break
 		}
 		close(read)
-		_, err = run.Result(patient(t))
+		_, err = run.Result(within(t))
 		require.NoError(t, err)
 	})
 }
@@ -362,7 +354,7 @@ func TestStreamEndsWithItsRun(t *testing.T) {
 				all, settled = append(all, follow(t, from, run.ID())), append(settled, follow(t, from, run.ID(), cairn.Settled()))
 			}
 		}
-		for c, err := range words.Read(patient(t), e, runs[1].ID()) {
+		for c, err := range words.Read(within(t), e, runs[1].ID()) {
 			require.NoError(t, err)
 			require.Equal(t, "a", c.Value)
 			break
@@ -399,7 +391,7 @@ func TestStreamOfAWorkflowIsWhole(t *testing.T) {
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
-		_, err = run.Result(patient(t))
+		_, err = run.Result(within(t))
 		require.NoError(t, err)
 		all := collect(t, e, run.ID())
 		require.Len(t, all, 3*chunks)

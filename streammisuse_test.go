@@ -89,7 +89,7 @@ func TestStreamMisuse(t *testing.T) {
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
-		_, err = run.Result(patient(t))
+		_, err = run.Result(within(t))
 		require.NoError(t, err)
 
 		ctx, ok := kept.Load().(context.Context)
@@ -107,7 +107,7 @@ func TestStreamMisuse(t *testing.T) {
 		require.Equal(t, journal.CodeStreamNotFound, readError(t.Context(), cairn.NewStream[int]("no such"), e, run.ID()))
 		require.Equal(t, journal.CodeMalformed, readError(t.Context(), cairn.NewStream[int](words.Name()), e, stringRun(t, e, start)), "another type")
 		var values []int
-		for c, err := range numbers.Read(patient(t), e, run.ID()) {
+		for c, err := range numbers.Read(within(t), e, run.ID()) {
 			require.NoError(t, err)
 			values = append(values, c.Value)
 		}
@@ -121,7 +121,7 @@ func stringRun(t *testing.T, _ *cairn.Engine, start starter) string {
 	wf := cairn.NewWorkflow("text", func(ctx cairn.Context, _ int) (int, error) { return 0, words.Write(ctx, "text") })
 	run, err := wf.Start(t.Context(), start(wf), 0)
 	require.NoError(t, err)
-	_, err = run.Result(patient(t))
+	_, err = run.Result(within(t))
 	require.NoError(t, err)
 	return run.ID()
 }
@@ -163,7 +163,7 @@ func TestStreamBytes(t *testing.T) {
 		require.NoError(t, err)
 		var all strings.Builder
 		chunks := 0
-		for c, err := range raw.Read(patient(t), e, run.ID()) {
+		for c, err := range raw.Read(within(t), e, run.ID()) {
 			require.NoError(t, err)
 			all.Write(c.Value)
 			chunks++
@@ -260,7 +260,7 @@ func TestStreamManyWritersAndReaders(t *testing.T) {
 			readers = append(readers, follow(t, []*cairn.Engine{e, other}[i%2], run.ID(), opts...))
 		}
 		late := 0
-		for c, err := range words.Read(patient(t), e, run.ID()) {
+		for c, err := range words.Read(within(t), e, run.ID()) {
 			require.NoError(t, err)
 			if c.Index%100 == 99 { // late joiners
 				late++
@@ -305,10 +305,10 @@ func TestStreamBackPressure(t *testing.T) {
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
 		n := 0
-		for c, err := range words.Read(patient(t), e, run.ID()) {
+		for c, err := range words.Read(within(t), e, run.ID()) {
 			require.NoError(t, err)
 			if n == 0 { // it does not go on reading before the run has ended
-				_, err := run.Result(patient(t))
+				_, err := run.Result(within(t))
 				require.NoError(t, err)
 			}
 			require.Equal(t, fmt.Sprint(n), c.Value)

@@ -80,7 +80,7 @@ func TestStartInCrash(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t, kind)
 			wf := checkout()
-			e, _ := p.engine(cairn.Config{}, wf)
+			e := p.engine(cairn.Config{}, wf)
 			for _, end := range []string{"after", "before"} {
 				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
 				cmd.Env = append(os.Environ(), starterURL+"="+p.url, starterEnd+"="+end)
@@ -97,7 +97,7 @@ func TestStartInCrash(t *testing.T) {
 			require.Equal(t, []string{"after"}, p.orders())
 			run, err := wf.Start(t.Context(), e, "another input", cairn.StartKey("before"))
 			require.NoError(t, err)
-			_, err = run.Result(patient(t))
+			_, err = run.Result(within(t))
 			require.NoError(t, err)
 		})
 	}

@@ -118,7 +118,7 @@ func (p *place) orders() (ids []string) {
 }
 
 // engine starts an engine as a process of its own.
-func (p *place) engine(cfg cairn.Config, workflows ...cairn.Definition) (*cairn.Engine, store.Store) {
+func (p *place) engine(cfg cairn.Config, workflows ...cairn.Definition) *cairn.Engine {
 	p.t.Helper()
 	st, err := open.URL(p.t.Context(), p.url)
 	require.NoError(p.t, err)
@@ -130,15 +130,7 @@ func (p *place) engine(cfg cairn.Config, workflows ...cairn.Definition) (*cairn.
 		_ = e.Stop(ctx)
 		_ = st.Close()
 	})
-	return e, st
-}
-
-// patient is for what takes a moment.
-func patient(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	return e
 }
 
 // checkout is a workflow of one step.
@@ -155,19 +147,19 @@ func TestStartIn(t *testing.T) {
 	t.Parallel()
 	onEachPlace(t, func(t *testing.T, p *place) {
 		wf := checkout()
-		e, _ := p.engine(cairn.Config{Poll: never}, wf)
+		e := p.engine(cairn.Config{Poll: never}, wf)
 
 		// Committed: the order and the run are there.
 		tx := p.begin()
 		tx.order(t, "o-1")
 		run, err := wf.StartIn(t.Context(), e, tx.handle, "o-1", cairn.StartKey("o-1"), cairn.Attributes(map[string]string{"order": "o-1"}))
 		require.NoError(t, err)
-		_, err = run.Result(patient(t))
+		_, err = run.Result(within(t))
 		require.Equal(t, cairn.Code("run_not_found"), journal.CodeOf(err), "%v", err)
 		require.ErrorContains(t, err, "was not committed")
 		require.Equal(t, cairn.Code("run_not_found"), journal.CodeOf(run.Cancel(t.Context(), "")))
 		require.NoError(t, tx.commit())
-		out, err := run.Result(patient(t))
+		out, err := run.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, "charged o-1", out)
 		info, err := run.Describe(t.Context())
@@ -180,7 +172,7 @@ func TestStartIn(t *testing.T) {
 		gone, err := wf.StartIn(t.Context(), e, tx.handle, "o-2", cairn.StartKey("o-2"))
 		require.NoError(t, err)
 		require.NoError(t, tx.rollback())
-		_, err = gone.Result(patient(t))
+		_, err = gone.Result(within(t))
 		require.Equal(t, cairn.Code("run_not_found"), journal.CodeOf(err), "%v", err)
 		require.Equal(t, []string{"o-1"}, p.orders())
 
@@ -199,7 +191,7 @@ func TestStartIn(t *testing.T) {
 		later, err := wf.StartIn(t.Context(), e, tx.handle, "o-3", cairn.StartAfter(300*time.Millisecond))
 		require.NoError(t, err)
 		require.NoError(t, tx.commit())
-		_, err = later.Result(patient(t))
+		_, err = later.Result(within(t))
 		require.NoError(t, err)
 	})
 }
@@ -210,7 +202,7 @@ func TestStartInRace(t *testing.T) {
 	onEachPlace(t, func(t *testing.T, p *place) {
 		const starts = 8
 		wf := checkout()
-		e, _ := p.engine(cairn.Config{Poll: 50 * time.Millisecond}, wf)
+		e := p.engine(cairn.Config{Poll: 50 * time.Millisecond}, wf)
 		ids, errs := make([]string, 2*starts), make([]error, 2*starts)
 		var all sync.WaitGroup
 		for i := range starts {
@@ -251,7 +243,7 @@ func TestStartInWakes(t *testing.T) {
 			began <- time.Now()
 			return 0, nil
 		})
-		e, _ := p.engine(cairn.Config{Poll: never}, wf)
+		e := p.engine(cairn.Config{Poll: never}, wf)
 		var took []time.Duration
 		for i := range 9 {
 			tx := p.begin()
@@ -263,7 +255,7 @@ func TestStartInWakes(t *testing.T) {
 			select {
 			case at := <-began:
 				took = append(took, at.Sub(committed))
-			case <-patient(t).Done():
+			case <-within(t).Done():
 				require.Fail(t, "nobody begins the run")
 			}
 		}
@@ -284,7 +276,7 @@ func TestMisuseOfStartIn(t *testing.T) {
 			inside <- err
 			return 0, nil
 		})
-		e, _ = p.engine(cairn.Config{}, wf, nested)
+		e = p.engine(cairn.Config{}, wf, nested)
 		_, err := nested.Start(t.Context(), e, 0)
 		require.NoError(t, err)
 		require.Equal(t, cairn.Code("in_workflow"), journal.CodeOf(<-inside))
