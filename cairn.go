@@ -44,6 +44,11 @@
 // [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [Some] and [AsCompleted] decide by who ends first, and decide the same when
 // the workflow is executed again. [Map] and [MapKey] work on many items, a bounded number at a time.
 //
+// # Streams
+//
+// A [Stream] shows what a run does while it does it. Steps and workflows write to it, readers in any process follow it with [Stream.Read], from its beginning, from
+// an index or from its end.
+//
 // # In your own transaction
 //
 // [Workflow.StartIn] makes a start part of a database transaction of yours: the run is there if that is committed, and never was if it is rolled back.

@@ -178,8 +178,14 @@ func (c *code) inline(literal *ast.FuncLit) bool {
 // harmless are the functions that take a Context and neither write nor wait nor count.
 var harmless = symbols{cairnPath: "Now ParentID RootID RunID"}
 
+// either are the methods that take any context, and are durable calls when it is a Context.
+var either = symbols{cairnPath: "Stream.Close Stream.Flush Stream.Write"}
+
 // durable reports whether a call may do something that the journal has: it takes a Context, or calls a local function that makes such calls.
 func (c *code) durable(call *ast.CallExpr) bool {
+	if len(call.Args) > 0 && isWorkflowContext(c.info.TypeOf(call.Args[0])) && either.has(symbolOf(c.callee(call))) {
+		return true
+	}
 	if takes(c.info.TypeOf(call.Fun), isWorkflowContext) {
 		return !harmless.has(symbolOf(c.callee(call)))
 	}

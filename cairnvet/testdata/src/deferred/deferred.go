@@ -35,6 +35,8 @@ func durable(ctx cairn.Context, hook cairn.Hook[int]) error {
 		return err
 	}
 	defer open.Close(ctx) // want `open.Close is a durable call`
+	words := cairn.NewStream[string]("words")
+	defer words.Close(ctx) // want `words.Close is a durable call`
 	_, err = cairn.Go(ctx, "branch", func(ctx cairn.Context) (int, error) {
 		defer release(ctx) // want `release is a durable call`
 		return 0, nil

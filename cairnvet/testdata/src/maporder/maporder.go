@@ -15,6 +15,15 @@ type prices map[string]int
 
 var charge = cairn.NewStep("charge", func(context.Context, string) (int, error) { return 0, nil })
 
+var words = cairn.NewStream[string]("words")
+
+var tell = cairn.NewStep("tell", func(ctx context.Context, m prices) (int, error) {
+	for name := range m { // a step may do that
+		_ = words.Write(ctx, name)
+	}
+	return 0, words.Close(ctx)
+})
+
 func direct(ctx cairn.Context, m prices) error {
 	for name := range m { // want `charge.Do is a durable call in the order of a map, which is different when the workflow is executed again: loop over slices.Sorted\(maps.Keys\(m\)\) \[maporder\]`
 		if _, err := charge.Do(ctx, name); err != nil {
@@ -35,6 +44,9 @@ func direct(ctx cairn.Context, m prices) error {
 	}
 	for _, name := range slices.Collect(maps.Keys(m)) { // want `helper is`
 		_ = helper(ctx, name)
+	}
+	for name := range m { // want `words.Write is`
+		_ = words.Write(ctx, name)
 	}
 	var shared sync.Map
 	for range shared.Range { // want `cairn.Sleep is`
