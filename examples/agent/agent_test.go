@@ -108,7 +108,7 @@ func TestKilledProgramGoesOn(t *testing.T) {
 	built, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput()
 	require.NoError(t, err, string(built))
 	start := func(out *output) *exec.Cmd {
-		command := exec.CommandContext(t.Context(), exe, "-db", "sqlite:agent.db", "-pace", "20ms", "-lease", "1s", "-yes")
+		command := exec.CommandContext(t.Context(), exe, "-db", "sqlite:agent.db", "-pace", "60ms", "-lease", "1s", "-yes")
 		command.Dir, command.Stdout = dir, out
 		require.NoError(t, command.Start())
 		return command

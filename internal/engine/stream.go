@@ -104,12 +104,23 @@ func (x *exec) append(name string, ops []commit.StreamOp) ([]int, error) {
 			case <-x.eng.hard.Done():
 			}
 		}
-		if journal.CodeOf(err) == journal.CodeFenced {
-			x.eng.reborn(x.me)
-		}
-		x.leave(err)
+		x.lostStream(err)
 		return nil, err
 	}
+}
+
+// lostStream ends an execution that can write to its streams no more. If that is nobody's doing, the run is parked for somebody to look at.
+func (x *exec) lostStream(err error) {
+	switch journal.CodeOf(err) {
+	case journal.CodeFenced:
+		x.eng.reborn(x.me)
+	case journal.CodeStaleEpoch, journal.CodeRunEnded, journal.CodeRunNotFound, journal.CodeClosed, journal.CodeOutcomeUnknown:
+	default:
+		if x.eng.hard.Err() == nil && !x.isGone() {
+			x.refused(&journal.Command{}, err)
+		}
+	}
+	x.leave(err)
 }
 
 // drain waits until everything is durable that branches have written to streams: nothing that they do after it may become so before.

@@ -99,7 +99,7 @@ type readers struct {
 
 // follow starts readers of a run's stream: one from the beginning, one of what is settled, and one who joins late, again and again.
 func (w *engineWorld) follow(st store.Store, run journal.ID) *readers {
-	if w.seed%2 == 0 {
+	if w.seed%4 != 1 { // looking at the version of the file again and again costs time, though virtual
 		st = deafStore{st}
 	}
 	r := &readers{world: w, run: run}
