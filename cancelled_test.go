@@ -92,9 +92,12 @@ func TestPromiseCancel(t *testing.T) {
 			if err := count(ctx, "after", &after); !errors.Is(err, cairn.ErrCancelled) {
 				return "goes on", err
 			}
+			if err := leaveMarks(ctx, "after"); !errors.Is(err, cairn.ErrCancelled) {
+				return "leaves marks", err
+			}
 			clean, done := cairn.Cleanup(ctx, time.Minute)
 			defer done()
-			return "", errors.Join(err, count(clean, "clean", &cleaned))
+			return "", errors.Join(err, count(clean, "clean", &cleaned), leaveMarks(clean, "clean"))
 		})
 		e := start(append(children, wf)...)
 		for name := range waits {
@@ -115,9 +118,25 @@ func TestPromiseCancel(t *testing.T) {
 			info, err := run.Describe(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, cairn.StatusCancelled, info.Status, name)
+			value, _ := promised.Of(info)
+			require.Equal(t, "clean", value, name)
+			require.Equal(t, []string{"mark  annotate#2 clean"}, noted(t, e, run.ID(), cairn.AnnotationFilter{}), name)
 		}
 		require.Zero(t, after.Load())
 	})
+}
+
+// leaveMarks changes an attribute and makes an annotation.
+func leaveMarks(ctx cairn.Context, mark string) error {
+	set := cairn.SetAttributes(ctx, promised.Value(mark))
+	note := cairn.Annotate(ctx, cairn.Annotation{Name: "mark", Value: mark})
+	if set == nil && note == nil {
+		return nil
+	}
+	if !errors.Is(set, cairn.ErrCancelled) || !errors.Is(note, cairn.ErrCancelled) {
+		return errors.New("one was made, and the other was not")
+	}
+	return set
 }
 
 func ignoreEnded(err error) error {

@@ -143,6 +143,39 @@ func TestForkOfACancelledRun(t *testing.T) {
 	})
 }
 
+// A fork of a run that is paused is not: the pause stays with its source.
+func TestForkOfAPausedRun(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		g := newGate()
+		close(g.letGo)
+		wait := cairn.NewHook[string]("go")
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, in string) (string, error) {
+			out, err := g.wf.Run(ctx, in)
+			if err != nil {
+				return "", err
+			}
+			more, err := wait.Wait(ctx, 0)
+			return out + more, err
+		})
+		e := start(wf, g.wf)
+		run, err := wf.Start(t.Context(), e, "x")
+		require.NoError(t, err)
+		eventually(t, e, run.ID(), func(info *cairn.RunInfo) bool { return len(info.Waits) == 1 && info.Waits[0].Kind == "hook" })
+		require.NoError(t, run.Pause(t.Context(), "look at it"))
+		fork, err := wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "go"})
+		require.NoError(t, err)
+		(&mixed{}).mail(t, e, fork.ID(), "!")
+		out, err := fork.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "x12!", out)
+		require.EqualValues(t, 1, g.firsts.Load())
+		info, err := run.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "parked", info.Phase)
+	})
+}
+
 // The idempotency key of a step is the same in all its attempts and in each process, and no other step has it, in no other run and in no fork.
 func TestIdempotencyKeys(t *testing.T) {
 	t.Parallel()

@@ -247,3 +247,34 @@ func TestAForkSurvivesAKill(t *testing.T) {
 		e.RequireSteps(fork.ID(), "begin")
 	}, n.wf)
 }
+
+func TestATerminateSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	n := newNights(t)
+	cairntest.Run(t, func(e *cairntest.Env) {
+		run := n.start(e)
+		require.NoError(t, run.Terminate(e.Context(), "at once"))
+		run = n.kill(e, run)
+		e.Sleep(24 * time.Hour)
+		info, err := run.Describe(e.Context())
+		require.NoError(t, err)
+		require.Equal(t, cairn.StatusCancelled, info.Status)
+		require.Zero(t, n.cleaned.Load(), "there is no clean-up")
+		e.RequireSteps(run.ID(), "begin")
+	}, n.wf)
+}
+
+func TestADeleteSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	n := newNights(t)
+	cairntest.Run(t, func(e *cairntest.Env) {
+		run := n.start(e)
+		_, err := run.Result(e.Context())
+		require.NoError(t, err)
+		require.NoError(t, e.Engine().Delete(e.Context(), run.ID()))
+		e.Crash()
+		_, err = e.Engine().Describe(e.Context(), run.ID())
+		requireCode(t, "run_not_found", err)
+		requireCode(t, "run_not_found", e.Engine().Delete(e.Context(), run.ID()))
+	}, n.wf)
+}
