@@ -143,6 +143,32 @@ func TestForkOfACancelledRun(t *testing.T) {
 	})
 }
 
+// A fork of a child is a run of its own: it has no parent, which has the outcome of the child that it started.
+func TestForkOfAChild(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		k := newKit()
+		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, tag string) (string, error) { return k.child.Run(ctx, tag) })
+		e := start(parent, k.child)
+		run, err := parent.Start(t.Context(), e, "x")
+		require.NoError(t, err)
+		_, err = run.Result(within(t))
+		require.NoError(t, err)
+		page, err := e.List(t.Context(), cairn.Filter{ParentID: run.ID()})
+		require.NoError(t, err)
+		require.Len(t, page.Runs, 1)
+		fork, err := k.child.Fork(t.Context(), e, page.Runs[0].ID, cairn.Fork{From: "child"})
+		require.NoError(t, err)
+		_, err = fork.Result(within(t))
+		require.NoError(t, err)
+		info, err := fork.Describe(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, info.ParentID)
+		require.Equal(t, fork.ID(), info.RootID)
+		require.Equal(t, 2, k.done("child x"))
+	})
+}
+
 // A fork of a run that is paused is not: the pause stays with its source.
 func TestForkOfAPausedRun(t *testing.T) {
 	t.Parallel()
