@@ -20,8 +20,8 @@ type Fork struct {
 }
 
 // Fork starts a new run that keeps results of another one, which is not touched: history is never rewritten, and a run that goes on goes on. Results, also those of
-// children, of sleeps and of what came through hooks, are copied, so either run can be deleted alone. [Now], [Rand] and [NewID] repeat those of the source. Hooks that are
-// still open get new tokens, children that had not ended are started again, and steps that are done again have idempotency keys of their own. What
+// children, of sleeps and of what came through hooks, are copied, so either run can be deleted alone. [Now], [Rand] and [NewID] repeat those of the source. Hooks through
+// which something came get new tokens, the others are opened anew; children that had not ended are started again, and steps that are done again have idempotency keys of their own. What
 // a run did after it was asked to stop is not kept.
 func (w *Workflow[In, Out]) Fork(ctx context.Context, e *Engine, runID string, f Fork) (*Run[Out], error) {
 	return w.fork(ctx, e, runID, f, journal.ForkSpec{})

@@ -214,3 +214,38 @@ func TestForkMisuse(t *testing.T) {
 		require.Error(t, err)
 	})
 }
+
+// A hook through which nothing came yet is opened by the fork itself, with the token that its code wants: when the source is gone, that is free.
+func TestForkOpensHooksAnew(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		step := text(&sync.Map{})
+		wf := cairn.NewWorkflow("named", func(ctx cairn.Context, _ struct{}) (string, error) {
+			open, err := cairn.NewHook[string]("mail").Token("by name").Open(ctx)
+			if err != nil {
+				return "", err
+			}
+			a, err := step.Do(ctx, "a")
+			if err != nil {
+				return "", err
+			}
+			b, err := open.Receive(ctx)
+			return a + b, err
+		})
+		e := start(wf)
+		source, err := wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		eventually(t, e, source.ID(), func(*cairn.RunInfo) bool { return len(stepsDone(t, e, source.ID())) == 1 })
+		taken, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text"})
+		require.NoError(t, err)
+		_, err = taken.Result(within(t))
+		require.ErrorContains(t, err, "hook_conflict", "the source goes on, and holds the name")
+		require.NoError(t, source.Terminate(t.Context(), "enough"))
+		fork, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text"})
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, "by name", "key", "b") == nil }, 20*time.Second, 5*time.Millisecond)
+		out, err := fork.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "ab", out)
+	})
+}

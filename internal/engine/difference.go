@@ -50,18 +50,19 @@ const sameBefore = 2
 // first returns the first difference in the order of the journal, nil if there is none. The lock of the execution is held.
 func (r *replay) first(x *exec) *Difference {
 	all := slices.Clone(r.found)
+	left := func(key string, seq int64) bool { return !x.memos.lost(key) && seq > x.memos.kept } // what a fork keeps, it need not come to
 	for key, m := range x.memos.byKey {
-		if !r.asked[key] && !x.memos.lost(key) {
+		if !r.asked[key] && left(key, m.seq) {
 			all = append(all, &Difference{Seq: m.seq, Key: key, What: r.missing(x, key, "the code does not ask for it any more"), Recorded: r.describe(m.seq), Now: r.doing(x, key)})
 		}
 	}
 	for to, e := range r.replies {
-		if !r.answered[to] && !x.memos.lost(e.Key) {
+		if !r.answered[to] && left(e.Key, e.Seq) {
 			all = append(all, &Difference{Seq: e.Seq, Key: e.Key, What: r.missing(x, e.Key, "the code does not answer any more"), Recorded: r.describe(e.Seq), Now: r.doing(x, e.Key)})
 		}
 	}
 	for key, e := range r.closes {
-		if !r.closed[key] && !x.memos.lost(key) {
+		if !r.closed[key] && left(key, e.Seq) {
 			all = append(all, &Difference{Seq: e.Seq, Key: key, What: r.missing(x, key, "the code does not close the hook any more"), Recorded: r.describe(e.Seq), Now: r.doing(x, key)})
 		}
 	}

@@ -174,7 +174,8 @@ func (p *forkPlan) started(e *Event, d *StepStarted) {
 	}
 }
 
-// judge notes which steps and waits have an outcome that counts. A wait that ended later than the fork begins may be the deadline of what is done again.
+// judge notes which steps and waits have an outcome that counts, and through which hooks something came. A wait that ended later than the fork begins may be
+// the deadline of what is done again; a hook through which nothing came, the fork opens itself, with the token that its code wants.
 func (p *forkPlan) judge() {
 	for i := range p.log {
 		e := &p.log[i]
@@ -183,6 +184,9 @@ func (p *forkPlan) judge() {
 			p.over[e.Key] = e.Seq < p.asked
 		case EventWaitCompleted:
 			p.over[e.Key] = e.Seq < min(p.asked, p.from)
+		case EventHookReceived, EventHookDisposed:
+			key := cmp.Or(e.Key, p.hooks[e.Entity])
+			p.over[key] = p.over[key] || e.Seq < min(p.asked, p.from)
 		default:
 		}
 	}
@@ -197,10 +201,7 @@ func (p *forkPlan) keeps(key string) bool {
 func (p *forkPlan) copy() error {
 	for i := range p.log {
 		e := &p.log[i]
-		key := e.Key
-		if key == "" {
-			key = p.hooks[e.Entity] // who sends to a hook does not know its key
-		}
+		key := cmp.Or(e.Key, p.hooks[e.Entity]) // who sends to a hook does not know its key
 		if key != "" && !p.keeps(key) {
 			continue
 		}
@@ -258,6 +259,9 @@ func (p *forkPlan) copyOf(e *Event, key string) (Data, error) {
 			return d, nil
 		}
 	case *HookCreated:
+		if !p.over[key] {
+			return nil, nil //nolint:nilnil // it is not kept
+		}
 		token, err := p.spec.NewToken()
 		return &HookCreated{Token: token, SingleUse: d.SingleUse, Webhook: d.Webhook, System: d.System, Metadata: d.Metadata}, err
 	case *HookReceived:

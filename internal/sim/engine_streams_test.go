@@ -54,10 +54,10 @@ func (w *engineWorld) referenceChunks(name string, depth int) []string {
 		}
 	}
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(10) {
+		switch a.Pick(11) {
 		case 0:
 			a.Pick(2000)
-		case 1, 5, 6, 7, 8:
+		case 1, 5, 6, 7, 8, 10:
 		case 2:
 			if depth < 2 {
 				for k := range 3 {

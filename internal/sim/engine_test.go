@@ -68,9 +68,10 @@ func (w *engineWorld) run() {
 	for i, id := range ids {
 		readers[i] = w.follow(st, id)
 	}
-	stop := make(chan struct{})
-	var sender sync.WaitGroup
+	stop, calm := make(chan struct{}), make(chan struct{})
+	var sender, meddler sync.WaitGroup
 	sender.Go(func() { w.send(stop, st) })
+	meddler.Go(func() { w.meddle(calm, st, ids) })
 	for n := 1; n < 6; n++ { // processes die and others come
 		time.Sleep(time.Duration(1+god.Pick(3000)) * time.Millisecond)
 		next := w.life(n, w.open())
@@ -78,6 +79,8 @@ func (w *engineWorld) run() {
 		eng.Kill()
 		eng = next
 	}
+	close(calm)
+	meddler.Wait()
 	for i, id := range ids {
 		wait, cancel := context.WithTimeout(ctx, time.Hour)
 		run, err := eng.Wait(wait, id)
@@ -92,6 +95,7 @@ func (w *engineWorld) run() {
 		require.Empty(w.t, differences, "seed %d: run %d", w.seed, i)
 		readers[i].check(st, fmt.Sprint(i))
 	}
+	w.forkAll(eng, st, ids)
 	close(stop)
 	sender.Wait()
 	w.replayAll(eng, st)
@@ -121,8 +125,12 @@ func (w *engineWorld) replayAll(eng *engine.Engine, st store.Store) {
 
 // start starts a run; the key makes sure that a start whose answer was lost is not done twice.
 func (w *engineWorld) start(e *engine.Engine, input string) (journal.ID, error) {
+	var at journal.Time
+	if a := sim.NewActor(w.seed, "start "+input); a.Pick(3) == 0 { // a third begins later
+		at = journal.TimeOf(time.Now()).Add(time.Duration(a.Pick(4000)) * time.Millisecond)
+	}
 	for {
-		id, err := e.Start(w.t.Context(), engine.StartRequest{Workflow: "random", Input: journal.Payload(input), StartKey: input})
+		id, err := e.Start(w.t.Context(), engine.StartRequest{Workflow: "random", Input: journal.Payload(input), StartKey: input, At: at})
 		if journal.CodeOf(err) != journal.CodeDiskFull {
 			return id, err
 		}
@@ -199,7 +207,11 @@ func (w *engineWorld) part(b *engine.Branch, name string, depth int) (string, er
 	a := sim.NewActor(w.seed, "workflow "+name)
 	out := name + ":"
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(10) {
+		switch a.Pick(11) {
+		case 10:
+			if err := b.SetAttributes("attributes", []journal.AttrChange{{Key: fmt.Sprint("a", i), Value: name}}); err != nil {
+				return "", err
+			}
 		case 9:
 			if err := w.tell(b, name, i, 1+a.Pick(4)); err != nil {
 				return "", err
@@ -380,7 +392,8 @@ func (w *engineWorld) referencePart(name string, depth int) string {
 	a := sim.NewActor(w.seed, "workflow "+name)
 	out := name + ":"
 	for i := range 2 + a.Pick(4) {
-		switch a.Pick(10) {
+		switch a.Pick(11) {
+		case 10:
 		case 9:
 			a.Pick(4)
 		case 5:
