@@ -74,7 +74,8 @@ test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreS
 	@$(call packages,store) $(TIMED) $@ $(PGRUN) -- go test -race -short -timeout 5m $(TESTFLAGS) $$packages
 
 .PHONY: test/sim
-test/sim: ## Simulate for SIM_SECONDS seconds, or as many SEEDS as given
+test/sim: ## Kill each primitive everywhere, and simulate for SIM_SECONDS seconds, or as many SEEDS as given
+	@$(TIMED) test/kill go test -count=1 -timeout 5m -run '^TestPromiseKill$$' $(TESTFLAGS) .
 	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m $(TESTFLAGS) $$packages
 
 .PHONY: test/fuzz
@@ -97,6 +98,7 @@ bench: ## Run the benchmarks: make bench ARGS="..."
 
 .PHONY: verify
 verify: export CAIRN_REQUIRE_POSTGRES := 1
+verify: export CAIRN_VERIFY := 1
 verify: setup lint $(PGRUN) ## Everything without a time limit: race everywhere, 2000 seeds, fuzzing, benchmarks
 	@$(TIMED) verify/race $(PGRUN) -- go test -race -count=1 -timeout 0 $(TESTFLAGS) ./...
 	@$(MAKE) sim SEEDS=2000

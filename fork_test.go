@@ -249,3 +249,82 @@ func TestForkOpensHooksAnew(t *testing.T) {
 		require.Equal(t, "ab", out)
 	})
 }
+
+// A run with as many attributes as are allowed can be forked: the one of the engine does not count.
+func TestForkOfARunWithAllAttributes(t *testing.T) {
+	t.Parallel()
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) { return 0, cairn.Sleep(ctx, time.Millisecond) })
+	e := memory(t, cairn.Config{}, wf)
+	all := map[string]string{}
+	for i := range 64 {
+		all[fmt.Sprint("a", i)] = "x"
+	}
+	run, err := wf.Start(t.Context(), e, 0, cairn.Attributes(all))
+	require.NoError(t, err)
+	_, err = run.Result(within(t))
+	require.NoError(t, err)
+	fork, err := wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "sleep"})
+	require.NoError(t, err)
+	_, err = fork.Result(within(t))
+	require.NoError(t, err)
+}
+
+func TestForkOfARunThatSetsAllAttributes(t *testing.T) {
+	t.Parallel()
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+		for i := range 64 {
+			if err := cairn.SetAttributes(ctx, cairn.NewAttribute[int](fmt.Sprint("a", i)).Value(1)); err != nil {
+				return 0, err
+			}
+		}
+		_, err := cairn.Do(ctx, "s", func(context.Context) (int, error) { return 0, errors.New("no") })
+		return 0, err
+	})
+	e := memory(t, cairn.Config{}, wf)
+	run, err := wf.Start(t.Context(), e, 0)
+	require.NoError(t, err)
+	_, err = run.Result(within(t))
+	require.EqualError(t, err, "no")
+	fork, err := wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "s"})
+	require.NoError(t, err)
+	_, err = fork.Result(within(t))
+	require.EqualError(t, err, "no")
+	fork, err = wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "attributes#60"})
+	require.NoError(t, err)
+	_, err = fork.Result(within(t))
+	require.EqualError(t, err, "no")
+}
+
+// The streams of a fork begin empty: what is kept is not said again, and a stream that the source closed is open.
+func TestForkBeginsWithEmptyStreams(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("talks", func(ctx cairn.Context, _ struct{}) (string, error) {
+			for _, word := range []string{"first", "second"} {
+				if _, err := cairn.Do(ctx, word, func(ctx context.Context) (int, error) { return 0, words.Write(ctx, word) }); err != nil {
+					return "", err
+				}
+			}
+			return "", words.Close(ctx)
+		})
+		e := start(wf)
+		source, err := wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		_, err = source.Result(within(t))
+		require.NoError(t, err)
+		fork, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "second"})
+		require.NoError(t, err)
+		_, err = fork.Result(within(t))
+		require.NoError(t, err)
+		for run, want := range map[string][]string{source.ID(): {"first", "second"}, fork.ID(): {"second"}} {
+			for _, opts := range [][]cairn.ReadOption{nil, {cairn.Settled()}} {
+				var got []string
+				for c, err := range words.Read(within(t), e, run, opts...) {
+					require.NoError(t, err)
+					got = append(got, c.Value)
+				}
+				require.Equal(t, want, got)
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,8 +114,10 @@ func TestForkOfACancelledRun(t *testing.T) {
 		var counts sync.Map
 		step := text(&counts)
 		wf := cairn.NewWorkflow("order", func(ctx cairn.Context, _ int) (string, error) {
-			if _, err := step.Key("charge").Do(ctx, "charge"); err != nil {
-				return "", err
+			for _, what := range []string{"charge", "tell"} {
+				if _, err := step.Key(what).Do(ctx, what); err != nil {
+					return "", err
+				}
 			}
 			address, err := cairn.NewHook[string]("address").Wait(ctx, 0)
 			if err != nil {
@@ -132,14 +135,20 @@ func TestForkOfACancelledRun(t *testing.T) {
 		require.NoError(t, run.Cancel(t.Context(), "a mistake"))
 		_, err = run.Result(within(t))
 		require.ErrorIs(t, err, cairn.ErrCancelled)
-		fork, err := wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "address"})
-		require.NoError(t, err)
-		(&mixed{}).mail(t, e, fork.ID(), "Oslo")
-		out, err := fork.Result(within(t))
-		require.NoError(t, err)
-		require.Equal(t, "shipped to Oslo", out)
 		requireOnce(t, &counts)
-		require.Equal(t, []string{"text@charge"}, stepsDone(t, e, fork.ID()))
+		for _, f := range []cairn.Fork{{From: "address"}, {Drop: []string{"text@tell"}}} {
+			fork, err := wf.Fork(t.Context(), e, run.ID(), f)
+			require.NoError(t, err)
+			(&mixed{}).mail(t, e, fork.ID(), "Oslo")
+			out, err := fork.Result(within(t))
+			require.NoError(t, err)
+			require.Equal(t, "shipped to Oslo", out)
+			require.Equal(t, []string{"text@charge", "text@tell"}, stepsDone(t, e, fork.ID()))
+		}
+		for what, want := range map[string]int32{"charge": 1, "tell": 2, "refund": 1} {
+			n, _ := counts.Load(what)
+			require.Equal(t, want, n.(*atomic.Int32).Load(), what)
+		}
 	})
 }
 

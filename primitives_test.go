@@ -630,3 +630,15 @@ func TestAWrappedErrorSaysItsCodeOnce(t *testing.T) {
 	_, err := result(t, memory(t, cairn.Config{}, wf), wf, 0)
 	require.EqualError(t, err, "card_declined: charge: the card was declined")
 }
+
+// The limit on the silence of a step does not hide what the step failed with.
+func TestAHeartbeatTimeoutKeepsTheErrorOfItsStep(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		step := cairn.NewStep("charge", func(context.Context, int) (int, error) { return 0, errDeclined }).
+			HeartbeatTimeout(time.Minute).Retry(cairn.RetryPolicy{Attempts: 3, Never: []cairn.Code{errDeclined.Code}})
+		wf := cairn.NewWorkflow("w", step.Do)
+		_, err := result(t, start(wf), wf, 0)
+		requireCode(t, errDeclined.Code, err)
+	})
+}

@@ -17,7 +17,7 @@ var one sync.Mutex
 // then fail a check inside the detector ("tsan_rtl.cpp: CHECK failed … kEpochLast"), which ends the program.
 func Run(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	if raceEnabled {
+	if Race {
 		one.Lock()
 		defer one.Unlock()
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

@@ -2,4 +2,5 @@
 
 package bubble
 
-const raceEnabled = true
+// Race says whether the race detector is on.
+const Race = true

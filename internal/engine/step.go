@@ -249,14 +249,15 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	if out, err = s.call(s.observe(watched)); err == nil {
 		err = journal.CheckPayload("the result of step ", s.key, out)
 	}
+	cut := context.Cause(watched) // what ended it, if something did; from now on it is over anyway
 	unwatch()
 	if sealed := s.now.seal(); err == nil {
 		err = sealed
 	}
 	recorded = stop() || recorded
 	s.ended(recorded)
-	if err != nil && watched.Err() != nil && s.b.ctx.Err() == nil {
-		err = context.Cause(watched)
+	if err != nil && cut != nil && s.b.ctx.Err() == nil {
+		err = cut
 	} else if err != nil && s.b.ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = context.Cause(s.b.ctx)
 	}

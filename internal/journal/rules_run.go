@@ -230,6 +230,9 @@ func checkAttributesSize(changes []AttrChange) error {
 
 func checkAttributes(have map[string]string, changes []AttrChange, allowReserved bool) error {
 	count := len(have)
+	if _, forked := have[ForkedFrom]; forked {
+		count--
+	}
 	seen := make(map[string]struct{}, len(changes))
 	for _, c := range changes {
 		if c.Key == "" || utf8.RuneCountInString(c.Key) > MaxAttributeKey {
@@ -248,6 +251,9 @@ func checkAttributes(have map[string]string, changes []AttrChange, allowReserved
 			return Errorf(CodeMalformed, "attribute %q is changed twice", c.Key)
 		}
 		seen[c.Key] = struct{}{}
+		if c.Key == ForkedFrom {
+			continue // it takes no place of the user's
+		}
 		_, had := have[c.Key]
 		switch {
 		case c.Remove && had:
