@@ -30,7 +30,7 @@ type RunInfo struct {
 	ID       string
 	Workflow string
 	Status   Status
-	// Phase says more about a run that is running: "cancelling", "parked", or "".
+	// Phase says more about a run that is running: "cancelling", "parked" (also by [Engine.Pause]: then the code of Error is "paused"), or "".
 	Phase      string
 	CreatedAt  time.Time
 	StartedAt  time.Time // zero: it has not begun
@@ -277,7 +277,7 @@ func (e *Engine) Pause(ctx context.Context, runID, reason, actor string) error {
 }
 
 // Delete removes a run that has ended, with its history and all that belongs to it. Its start key is free again. Its children and forks stay: they are
-// runs of their own.
+// runs of their own. A child whose parent has not ended is not deleted, unless it is [Detached]: the parent may want its result.
 func (e *Engine) Delete(ctx context.Context, runID string) error {
 	if err := notInWorkflow(ctx, "Delete"); err != nil {
 		return err

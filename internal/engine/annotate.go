@@ -26,6 +26,9 @@ func (i StepInfo) Note(d *journal.Annotated) (bool, error) {
 	if err := journal.CheckAnnotation(d); err != nil {
 		return true, err
 	}
+	if i.attempt.ended() {
+		return true, journal.Errorf(CodeContextOver, "attempt %d of step %q has ended, and notes nothing any more", i.Attempt, i.Key)
+	}
 	own := *d
 	own.Step, own.Attempt = i.Key, i.Attempt
 	return true, i.note(&own)

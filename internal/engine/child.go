@@ -252,7 +252,10 @@ func (x *exec) lookAtChildren() {
 	x.mu.Unlock()
 	for _, id := range ids {
 		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
-		if err == nil && run.Status.Terminal() {
+		switch {
+		case journal.CodeOf(err) == journal.CodeRunNotFound: // somebody has deleted it
+			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: journal.AsError(err)}})
+		case err == nil && run.Status.Terminal():
 			x.noteChild(run)
 		}
 	}

@@ -250,6 +250,9 @@ func (b *Branch) remember(key string, m *memo, futures []*Future) ([]*Future, er
 		i := slices.IndexFunc(futures, func(f *Future) bool { return f.name == name })
 		if i < 0 {
 			b.replayChoice(key, name)
+			if m.copied {
+				b.x.parkForGood(journal.Errorf(CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name))
+			}
 			b.x.parkForGood(journal.Errorf(CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
 		}
 		chosen = append(chosen, futures[i])

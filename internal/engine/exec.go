@@ -262,10 +262,11 @@ func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 		case code == journal.CodePrecondition || code == journal.CodeNotRunnable:
 			return nil, err
 		default:
-			switch code {
-			case journal.CodeFenced:
+			switch {
+			case code == journal.CodeFenced:
 				x.eng.reborn(x.me)
-			case journal.CodeStaleEpoch, journal.CodeRunEnded, journal.CodeClosed:
+			case code == journal.CodeStaleEpoch || code == journal.CodeRunEnded || code == journal.CodeClosed:
+			case cmd.Lease == journal.LeaseClaim: // somebody else was faster, and has written what this process wanted to
 			default:
 				x.refused(cmd, err)
 			}
@@ -283,8 +284,9 @@ func (x *exec) refused(cmd *journal.Command, err error) {
 			return // that was what was refused
 		}
 	}
-	_, _ = x.me.committer.Do(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}}))
-	x.observeParked(err)
+	if _, parkErr := x.me.committer.Do(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}})); parkErr == nil {
+		x.observeParked(err)
+	}
 }
 
 // wrote is called when events of the run are durable.

@@ -95,7 +95,7 @@ func (m *memos) get(key string, k kind) *memo {
 
 // resume forgets what parked the run: somebody has looked at it, and a step that was suspected gets its attempts again.
 func (m *memos) resume() {
-	m.parked, m.paused = nil, false
+	m.parked = nil
 	for _, s := range m.byKey {
 		s.starts = 0
 	}
@@ -128,7 +128,11 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.RunParked:
 		m.parked, m.paused = d.Error, d.Asked
 	case *journal.RunResumed:
-		m.resume()
+		if m.paused { // nobody is suspected, and what was under way may go on
+			m.parked, m.paused = nil, false
+		} else {
+			m.resume()
+		}
 	case *journal.StepCreated:
 		s := m.get(e.Key, kindChild)
 		s.name, s.child, s.detached = d.Name, d.Child, d.Detached

@@ -267,17 +267,25 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 
 // Push lets the polls of a run look now.
 func (e *Engine) Push(ctx context.Context, run journal.ID) error {
-	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: run, Lease: journal.LeaseWake}
-	if _, err := e.do(ctx, cmd); err != nil {
-		return err
-	}
-	if x := e.exec(run); x != nil {
-		x.mu.Lock()
-		x.pushed++
-		x.mu.Unlock()
-		x.wake()
-	} else {
+	for {
+		res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Lease: journal.LeaseWake})
+		if err != nil {
+			return err
+		}
+		if x := e.exec(run); x != nil {
+			x.mu.Lock()
+			x.pushed++
+			x.mu.Unlock()
+			x.wake()
+			return nil
+		}
 		e.lookNow()
+		if e.tellLater(run) || res.Run.Owner.IsZero() || res.Run.Owner != e.self().id {
+			return nil
+		}
+		// This process owned the run, so it was not marked; and meanwhile it has dropped it from memory: nobody was told.
+		if err := context.Cause(ctx); err != nil || !e.pause() {
+			return err
+		}
 	}
-	return nil
 }

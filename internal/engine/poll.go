@@ -39,7 +39,9 @@ func (e *Engine) poll() {
 		before := e.now()
 		e.takeDue()
 		if next, err := e.store.NextDue(e.life, before); err == nil && next != 0 {
-			wait = min(wait, max(time.Duration(next-e.now())*time.Millisecond, 0))
+			if ms := int64(next - e.now()); ms < wait.Milliseconds() { // compared before it is a duration, which ends after 292 years
+				wait = max(time.Duration(ms)*time.Millisecond, 0)
+			}
 		}
 		e.nextLook.Store(int64(e.now().Add(wait)))
 		timer.Reset(wait)
@@ -166,8 +168,8 @@ func (e *Engine) claim(key store.RunKey, suspect bool) bool {
 	return x != nil
 }
 
-// tellLater is called when something came for a run that is not in memory. It may be about to be.
-func (e *Engine) tellLater(run journal.ID) {
+// tellLater is called when something came for a run that is not in memory. It may be about to be: then it reports true, and the run is told.
+func (e *Engine) tellLater(run journal.ID) bool {
 	key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
 	e.mu.Lock()
 	_, claims := e.claiming[key]
@@ -179,6 +181,7 @@ func (e *Engine) tellLater(run journal.ID) {
 	if x != nil {
 		x.push()
 	}
+	return claims
 }
 
 // claimAs takes a run, and returns its execution, which has not begun. It returns nil if somebody else has it.

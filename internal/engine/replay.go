@@ -248,7 +248,7 @@ func (x *exec) replayStream(name string, closes bool) error {
 
 // replayCloses notes the streams that a finished step has closed.
 func (b *Branch) replayCloses(m *memo) {
-	if b.x.replay == nil {
+	if b.x.replay == nil || m.copied { // the streams of a fork begin empty
 		return
 	}
 	for _, name := range m.streamsClosed {

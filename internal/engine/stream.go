@@ -430,6 +430,16 @@ func (s *step) outcome(good bool, d journal.Data) {
 	}
 }
 
+// ended reports whether the body has returned.
+func (a *attempt) ended() bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.over
+}
+
 // closed returns the streams that the attempt has closed. It is sealed.
 func (a *attempt) closed() []string {
 	var names []string

@@ -3,6 +3,8 @@ package journal
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -132,11 +134,27 @@ func (p *forkPlan) birth(source *Run, was *RunCreated) *RunCreated {
 	if p.spec.Digest != nil {
 		d.Input, d.StartDigest = p.spec.Input, p.spec.Digest
 	}
+	if d.StartKey != "" {
+		d.StartDigest = p.startDigest(source.ID, d)
+	}
 	if d.Attributes == nil {
 		d.Attributes = map[string]string{}
 	}
 	d.Attributes[ForkedFrom] = PrefixRun.Format(source.ID)
 	return d
+}
+
+// startDigest stands for all that a fork is made of: with the same start key, only the same fork is asked for again.
+func (p *forkPlan) startDigest(source ID, d *RunCreated) []byte {
+	sum := sha256.New()
+	input := d.StartDigest
+	if input == nil {
+		input = d.Input
+	}
+	for _, part := range append([]string{string(source[:]), string(input), p.spec.From}, slices.Sorted(slices.Values(p.spec.Drop))...) {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	return sum.Sum(nil)[:16]
 }
 
 // find notes where the keys of the journal are first seen, and where the run was asked to stop.

@@ -19,6 +19,13 @@ func TimeOf(t time.Time) Time {
 	if t.IsZero() {
 		return 0
 	}
+	const most = 1 << 62 // a hundred million years; beyond that milliseconds do not fit
+	if s := t.Unix(); s > most/1000 || s < -most/1000 {
+		if s < 0 {
+			return -most
+		}
+		return most
+	}
 	return Time(t.UnixMilli())
 }
 
