@@ -67,7 +67,7 @@ test: setup lint test/unit test/store test/sim ## Everything a change must pass:
 
 .PHONY: test/unit
 test/unit: $(PGRUN) ## Test all packages but those below, with the race detector
-	@$(call packages,unit) $(TIMED) $@ $(PGRUN) -- go test -race -timeout 5m $(TESTFLAGS) $$packages
+	@$(call packages,unit) $(TIMED) $@ $(PGRUN) -- go test -race -timeout 9m $(TESTFLAGS) $$packages
 
 .PHONY: test/store
 test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreSQL, short, with the race detector
