@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // notifier carries hints between processes. One connection listens for all listeners of this process, while there are any.
@@ -19,7 +20,7 @@ type notifier struct {
 	channel string
 
 	mu        sync.Mutex
-	listeners map[*listener]struct{}
+	listeners map[*store.Hints[string]]struct{}
 	receiver  *receiver // nil: nobody listens
 	closed    bool
 
@@ -30,16 +31,9 @@ type notifier struct {
 	sending         bool
 }
 
-// listener merges the hints that nobody has read yet.
-type listener struct {
-	out     chan string
-	pending map[string]struct{}
-	wake    chan struct{}
-}
-
 func newNotifier(s *Store) *notifier {
 	return &notifier{
-		store: s, channel: "cairn_" + s.cfg.Schema, listeners: map[*listener]struct{}{},
+		store: s, channel: "cairn_" + s.cfg.Schema, listeners: map[*store.Hints[string]]struct{}{},
 		streamListeners: map[*streamListener]struct{}{}, unsent: map[journal.ID]struct{}{}, self: rand.Text(),
 	}
 }
@@ -47,7 +41,7 @@ func newNotifier(s *Store) *notifier {
 // Listen implements [store.Notifier]. When it returns, the server is asked for hints, unless it cannot be reached: then it will be asked again
 // and again.
 func (n *notifier) Listen(ctx context.Context) (<-chan string, error) {
-	l := &listener{out: make(chan string), pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}
+	l, out := store.NewHints[string](), make(chan string)
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -56,46 +50,16 @@ func (n *notifier) Listen(ctx context.Context) (<-chan string, error) {
 	n.listeners[l] = struct{}{}
 	ready := n.start(ctx)
 	n.mu.Unlock()
-	go n.deliver(ctx, l)
+	go func() {
+		defer n.leave(l)
+		l.Deliver(ctx, out)
+	}()
 	select {
 	case <-ready:
-		return l.out, nil
+		return out, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-func (n *notifier) deliver(ctx context.Context, l *listener) {
-	defer close(l.out)
-	defer n.leave(l)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		for {
-			ns, ok := n.take(l)
-			if !ok {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case l.out <- ns:
-			}
-		}
-	}
-}
-
-func (n *notifier) take(l *listener) (string, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for ns := range l.pending {
-		delete(l.pending, ns)
-		return ns, true
-	}
-	return "", false
 }
 
 // tell hints that something was committed in a namespace. It never blocks.
@@ -103,11 +67,7 @@ func (n *notifier) tell(namespace string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for l := range n.listeners {
-		l.pending[namespace] = struct{}{}
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.Give(namespace)
 	}
 }
 
@@ -125,7 +85,7 @@ func (n *notifier) start(ctx context.Context) <-chan struct{} {
 }
 
 // leave ends a listener; the last one gives the connection back.
-func (n *notifier) leave(l *listener) {
+func (n *notifier) leave(l *store.Hints[string]) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.listeners, l)

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
-// streamListener merges the hints about streams that nobody has read yet.
+// streamListener is somebody who reads streams.
 type streamListener struct {
-	own     func(writer journal.ID) bool
-	pending map[journal.ID]struct{}
-	wake    chan struct{}
+	own   func(writer journal.ID) bool
+	hints *store.Hints[journal.ID]
 }
 
 // maxHintRuns is how many runs one notification names, so that it stays below the server's limit of 8,000 bytes. More become "any".
@@ -20,7 +20,7 @@ const maxHintRuns = 200
 
 // ListenStreams implements [store.Notifier].
 func (n *notifier) ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error) {
-	l := &streamListener{own: own, pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
+	l := &streamListener{own: own, hints: store.NewHints[journal.ID]()}
 	n.mu.Lock()
 	if n.closed {
 		n.mu.Unlock()
@@ -31,46 +31,16 @@ func (n *notifier) ListenStreams(ctx context.Context, own func(writer journal.ID
 	ready := n.start(ctx)
 	n.mu.Unlock()
 	out := make(chan journal.ID)
-	go n.deliverStreams(ctx, l, out)
+	go func() {
+		defer n.leaveStreams(l)
+		l.hints.Deliver(ctx, out)
+	}()
 	select {
 	case <-ready:
 		return out, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-func (n *notifier) deliverStreams(ctx context.Context, l *streamListener, out chan<- journal.ID) {
-	defer close(out)
-	defer n.leaveStreams(l)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		for {
-			run, ok := n.takeStream(l)
-			if !ok {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case out <- run:
-			}
-		}
-	}
-}
-
-func (n *notifier) takeStream(l *streamListener) (journal.ID, bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for run := range l.pending {
-		delete(l.pending, run)
-		return run, true
-	}
-	return journal.ID{}, false
 }
 
 func (n *notifier) leaveStreams(l *streamListener) {
@@ -89,13 +59,7 @@ func (n *notifier) tellStreams(writer journal.ID, runs []journal.ID) {
 		if l.own != nil && l.own(writer) {
 			continue // it knows
 		}
-		for _, run := range runs {
-			l.pending[run] = struct{}{}
-		}
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.hints.Give(runs...)
 	}
 }
 

@@ -3,70 +3,37 @@ package sqlite
 import (
 	"context"
 	"sync"
+
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // hub carries hints within the process.
 type hub struct {
 	store     *Store
 	mu        sync.Mutex
-	listeners map[*listener]struct{}
+	listeners map[*store.Hints[string]]struct{}
 	streams   streamHub
 }
 
-// listener merges the hints that nobody has read yet.
-type listener struct {
-	out     chan string
-	pending map[string]struct{}
-	wake    chan struct{}
-}
-
-func newHub(s *Store) *hub { return &hub{store: s, listeners: map[*listener]struct{}{}} }
+func newHub(s *Store) *hub { return &hub{store: s, listeners: map[*store.Hints[string]]struct{}{}} }
 
 // Listen implements [store.Notifier].
 func (h *hub) Listen(ctx context.Context) (<-chan string, error) {
-	l := &listener{out: make(chan string), pending: map[string]struct{}{}, wake: make(chan struct{}, 1)}
+	l, out := store.NewHints[string](), make(chan string)
 	h.mu.Lock()
 	h.listeners[l] = struct{}{}
 	h.mu.Unlock()
-	go h.deliver(ctx, l)
-	return l.out, nil
-}
-
-func (h *hub) deliver(ctx context.Context, l *listener) {
-	defer close(l.out)
-	defer func() {
-		h.mu.Lock()
-		delete(h.listeners, l)
-		h.mu.Unlock()
+	go func() {
+		defer h.leave(l)
+		l.Deliver(ctx, out)
 	}()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		for {
-			ns, ok := h.take(l)
-			if !ok {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case l.out <- ns:
-			}
-		}
-	}
+	return out, nil
 }
 
-func (h *hub) take(l *listener) (string, bool) {
+func (h *hub) leave(l *store.Hints[string]) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ns := range l.pending {
-		delete(l.pending, ns)
-		return ns, true
-	}
-	return "", false
+	delete(h.listeners, l)
 }
 
 // tell hints that something was committed in these namespaces. It never blocks.
@@ -77,12 +44,6 @@ func (h *hub) tell(namespaces []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for l := range h.listeners {
-		for _, ns := range namespaces {
-			l.pending[ns] = struct{}{}
-		}
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.Give(namespaces...)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 // streamHub carries hints about streams: those of this process by name. That another process has written something shows in the file's version, which
@@ -19,11 +20,10 @@ type streamHub struct {
 	stop      context.CancelFunc // ends the look at the file's version
 }
 
-// streamListener merges the hints that nobody has read yet.
+// streamListener is somebody who reads streams.
 type streamListener struct {
-	own     func(writer journal.ID) bool
-	pending map[journal.ID]struct{}
-	wake    chan struct{}
+	own   func(writer journal.ID) bool
+	hints *store.Hints[journal.ID]
 }
 
 // versionPause is how often the file's version is looked at. A look reads a few bytes of shared memory.
@@ -31,7 +31,7 @@ const versionPause = 2 * time.Millisecond
 
 // ListenStreams implements [store.Notifier].
 func (h *hub) ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error) {
-	l := &streamListener{own: own, pending: map[journal.ID]struct{}{}, wake: make(chan struct{}, 1)}
+	l := &streamListener{own: own, hints: store.NewHints[journal.ID]()}
 	s := &h.streams
 	s.mu.Lock()
 	if s.listeners == nil {
@@ -46,31 +46,11 @@ func (h *hub) ListenStreams(ctx context.Context, own func(writer journal.ID) boo
 	}
 	s.mu.Unlock()
 	out := make(chan journal.ID)
-	go h.deliverStreams(ctx, l, out)
+	go func() {
+		defer h.leaveStreams(l)
+		l.hints.Deliver(ctx, out)
+	}()
 	return out, nil
-}
-
-func (h *hub) deliverStreams(ctx context.Context, l *streamListener, out chan<- journal.ID) {
-	defer close(out)
-	defer h.leaveStreams(l)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-l.wake:
-		}
-		for {
-			run, ok := h.streams.take(l)
-			if !ok {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case out <- run:
-			}
-		}
-	}
 }
 
 func (h *hub) leaveStreams(l *streamListener) {
@@ -85,16 +65,6 @@ func (h *hub) leaveStreams(l *streamListener) {
 	}
 }
 
-func (s *streamHub) take(l *streamListener) (journal.ID, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for run := range l.pending {
-		delete(l.pending, run)
-		return run, true
-	}
-	return journal.ID{}, false
-}
-
 // tellStreams hints that a writer has written to streams of these runs. It never blocks.
 func (h *hub) tellStreams(writer journal.ID, runs []journal.ID) {
 	if len(runs) == 0 {
@@ -107,13 +77,7 @@ func (h *hub) tellStreams(writer journal.ID, runs []journal.ID) {
 		if l.own != nil && l.own(writer) {
 			continue // it knows
 		}
-		for _, run := range runs {
-			l.pending[run] = struct{}{}
-		}
-		select {
-		case l.wake <- struct{}{}:
-		default:
-		}
+		l.hints.Give(runs...)
 	}
 }
 
