@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+	"strings"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// Delete removes a run that has ended.
+func (e *Engine) Delete(ctx context.Context, run journal.ID) error {
+	if err := e.mayDelete(ctx, run); err != nil {
+		return err
+	}
+	if err := e.store.Delete(ctx, e.cfg.Namespace, run); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.recent.drop(store.RunKey{Namespace: e.cfg.Namespace, Run: run})
+	return nil
+}
+
+// mayDelete refuses a run whose parent goes on and may still want its result.
+func (e *Engine) mayDelete(ctx context.Context, id journal.ID) error {
+	run, err := e.store.Run(ctx, e.cfg.Namespace, id, store.ResolveNone)
+	if err != nil || run.Parent.IsZero() || strings.HasSuffix(run.StartKey, detached) {
+		return err
+	}
+	parent, err := e.store.Run(ctx, e.cfg.Namespace, run.Parent, store.ResolveNone)
+	switch {
+	case journal.CodeOf(err) == journal.CodeRunNotFound:
+		return nil
+	case err != nil:
+		return err
+	case !parent.Status.Terminal():
+		return journal.Errorf(journal.CodeIllegalTransition, "%s belongs to %s, which has not ended and may want its result: delete it when that has ended",
+			journal.PrefixRun.Format(id), journal.PrefixRun.Format(parent.ID))
+	}
+	return nil
+}
