@@ -40,6 +40,21 @@ func (c *column) param() []byte {
 	return c.buf
 }
 
+// value returns one of the array's values by itself, nil if it is null. It stays good until the next reset.
+func (c *column) value(i int) []byte {
+	for rest := c.buf[columnHeader:]; ; i-- {
+		size := max(-1, int(int32(binary.BigEndian.Uint32(rest))))
+		rest = rest[4:]
+		if i == 0 && size < 0 {
+			return nil
+		}
+		if size = max(0, size); i == 0 {
+			return rest[:size:size]
+		}
+		rest = rest[size:]
+	}
+}
+
 func (c *column) null() {
 	c.count++
 	c.nulls = 1
@@ -143,6 +158,14 @@ func (t table) reset() {
 	for i := range t {
 		t[i].reset()
 	}
+}
+
+// row adds the values of a row to params.
+func (t table) row(params [][]byte, i int) [][]byte {
+	for c := range t {
+		params = append(params, t[c].value(i))
+	}
+	return params
 }
 
 func (t table) rows() int { return int(t[0].count) }

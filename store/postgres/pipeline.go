@@ -25,6 +25,7 @@ const (
 	stmtInsertEvents
 	stmtCopyEvents
 	stmtUpsertSteps
+	stmtDeleteHook
 	stmtDeleteHooks
 	stmtSweepHooks
 	stmtRetainHooks
@@ -62,11 +63,12 @@ const (
 	stmtInsertChunks
 	stmtLoadStreams
 	stmtLoadSources
+	stmtSmall // and those after it, see write_small.go
 
-	statementCount
+	statementCount = stmtSmall + smallStatements
 )
 
-var statements = [statementCount]struct{ name, sql string }{
+var statements = withSmall([statementCount]statementText{
 	stmtBegin:               {"cairn_begin", `begin isolation level read committed`},
 	stmtCommit:              {"cairn_commit", `commit`},
 	stmtMoveWriter:          {"cairn_move_writer", moveWriter},
@@ -79,6 +81,7 @@ var statements = [statementCount]struct{ name, sql string }{
 	stmtInsertEvents:        {"cairn_insert_events", insertEvents},
 	stmtCopyEvents:          {"cairn_copy_events", copyEvents},
 	stmtUpsertSteps:         {"cairn_upsert_steps", upsertSteps},
+	stmtDeleteHook:          {"cairn_delete_hook", deleteHook},
 	stmtDeleteHooks:         {"cairn_delete_hooks", deleteHooks},
 	stmtSweepHooks:          {"cairn_sweep_hooks", sweepHooks},
 	stmtRetainHooks:         {"cairn_retain_hooks", retainHooks},
@@ -116,7 +119,10 @@ var statements = [statementCount]struct{ name, sql string }{
 	stmtInsertChunks:        {"cairn_insert_chunks", insertChunks},
 	stmtLoadStreams:         {"cairn_load_streams", loadStreams},
 	stmtLoadSources:         {"cairn_load_sources", loadSources},
-}
+})
+
+// statementText is a statement to prepare.
+type statementText struct{ name, sql string }
 
 // prepared are the statements as a connection knows them.
 type prepared [statementCount]*pgconn.StatementDescription

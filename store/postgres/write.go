@@ -28,12 +28,15 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	}
 	w := t.w
 	trip := newTrip(ctx, w)
-	if !t.begun {
-		t.move(trip)
-	}
-	w.streams.send(trip)
 	w.rows.keyed = w.rows.keyed && t.begun // else the setting would be the session's
-	w.rows.send(trip, t.now, w.store.notifier.channel)
+	if t.begun || !w.sendSmall(trip) {
+		if !t.begun {
+			t.move(trip)
+		}
+		w.streams.send(trip)
+		w.rows.sendRuns(trip)
+	}
+	w.rows.sendViews(trip, t.now, w.store.notifier.channel)
 	var more []int64
 	if born := len(w.born); born > 0 && len(w.numbers)-born < numberLow {
 		trip.send(stmtTakeNumbers, func(r pgx.Rows) error { return r.Scan(&more) }, number(int64(max(numberBlock, 2*born))))
@@ -158,9 +161,9 @@ func (r *rows) reset() {
 	r.keptCount = 0
 }
 
-// send puts the statements of a batch into a round trip. Their order is that of all locks: it never differs between two
-// writers. What frees a unique key comes before what takes one.
-func (r *rows) send(trip *trip, now journal.Time, channel string) {
+// sendRuns puts the statements for runs and their journals into a round trip. The order of the statements of a batch is that of all locks: it never
+// differs between two writers.
+func (r *rows) sendRuns(trip *trip) {
 	if r.keyed {
 		trip.send(stmtHurry, nil)
 	}
@@ -169,11 +172,19 @@ func (r *rows) send(trip *trip, now journal.Time, channel string) {
 		trip.send(stmtNoHurry, nil)
 	}
 	trip.sendTable(stmtUpdateRuns, r.updates, nil)
-	trip.sendTable(stmtWakeRuns, r.wakes, r.readWakes(), number(int64(now)))
 	trip.sendTable(stmtInsertEvents, r.events, nil)
+}
+
+// sendViews puts all other statements of a batch into a round trip. What frees a unique key comes before what takes one.
+func (r *rows) sendViews(trip *trip, now journal.Time, channel string) {
+	trip.sendTable(stmtWakeRuns, r.wakes, r.readWakes(), number(int64(now)))
 	trip.sendTable(stmtCopyEvents, r.kept, nil, number(int64(now)), number(r.keptCount))
 	trip.sendTable(stmtUpsertSteps, r.steps, nil)
-	trip.sendTable(stmtDeleteHooks, r.hooksGone, nil)
+	if r.hooksGone.rows() == 1 {
+		trip.send(stmtDeleteHook, nil, r.hooksGone.row(nil, 0)...)
+	} else {
+		trip.sendTable(stmtDeleteHooks, r.hooksGone, nil)
+	}
 	trip.sendTable(stmtSweepHooks, r.sweeps, nil)
 	if r.sweeps.rows() > 0 {
 		trip.send(stmtRetainHooks, nil, r.sweeps[0].param())
@@ -265,7 +276,7 @@ func (w *Writer) fillRun(ctx context.Context, c *store.RunChange) error {
 const copyEvents = `with k as (
 		select * from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]) as k (run, delta, source, first, last)
 	), copied as (
-		insert into events (run, seq, type, at, entity, key, data, input, output)
+		insert into events (` + storedEvent + `)
 		select k.run, e.seq + k.delta, e.type, $6::bigint, e.entity, e.key, e.data, e.input, e.output
 		from k join events e on e.run = k.source and e.seq between k.first and k.last
 		returning 1
@@ -283,12 +294,15 @@ func (r *rows) keep(no int64, k journal.Kept) {
 }
 
 const (
+	storedRun = `no, ns, id, workflow, dialect, status, spec, created_at, started_at, completed_at, end_seq, cancelled_at, parked_at, owner, epoch,
+		wake_at, parent, start_key, start_digest, extra`
+	storedEvent = `run, seq, type, at, entity, key, data, input, output`
+
 	// A start key may be in use in a transaction of a user's own, which ends when he likes: the batch does not wait for that.
 	hurry   = `set local lock_timeout = '5ms'`
 	noHurry = `set local lock_timeout to default`
 	// In a select list, unlike in a from clause, the arrays are not copied before they are read: a seventh of the server's time.
-	insertRuns = `insert into runs (no, ns, id, workflow, dialect, status, spec, created_at, started_at, completed_at, end_seq,
-			cancelled_at, parked_at, owner, epoch, wake_at, parent, start_key, start_digest, extra)
+	insertRuns = `insert into runs (` + storedRun + `)
 		select unnest($1::bigint[]), unnest($2::integer[]), unnest($3::uuid[]), unnest($4::integer[]), unnest($5::smallint[]),
 			unnest($6::smallint[]), unnest($7::integer[]), unnest($8::bigint[]), unnest($9::bigint[]), unnest($10::bigint[]),
 			unnest($11::bigint[]), unnest($12::bigint[]), unnest($13::bigint[]), unnest($14::uuid[]), unnest($15::bigint[]),
@@ -307,7 +321,7 @@ const (
 			from u where r.no = u.no and r.epoch = u.was_epoch and r.owner is not distinct from u.was_owner returning 1
 		)
 		select case when count(*) = cardinality($1::bigint[]) then 0 else ('found ' || count(*))::integer end from done`
-	insertEvents = `insert into events (run, seq, type, at, entity, key, data, input, output)
+	insertEvents = `insert into events (` + storedEvent + `)
 		select unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::smallint[]), unnest($4::bigint[]),
 			unnest($5::uuid[]), unnest($6::text[]), unnest($7::bytea[]), unnest($8::bytea[]), unnest($9::bytea[])`
 )

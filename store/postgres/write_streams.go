@@ -36,7 +36,8 @@ const (
 			unnest($7::smallint[]), unnest($8::bigint[])`
 	updateSources = `update sources s set n = u.n, state = u.state
 		from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[]) as u (stream, no, n, state) where s.stream = u.stream and s.no = u.no`
-	insertChunks = `insert into chunks (stream, idx, source, at, data)
+	storedChunk  = `stream, idx, source, at, data`
+	insertChunks = `insert into chunks (` + storedChunk + `)
 		select unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bytea[])`
 	takeStreamNumbers = `select array_agg(nextval('streams_no')) from generate_series(1, $1::bigint)`
 )

@@ -16,6 +16,7 @@ const (
 			started_at = excluded.started_at, completed_at = excluded.completed_at, updated_at = excluded.updated_at,
 			retry_after = excluded.retry_after, input_seq = excluded.input_seq, last_seq = excluded.last_seq,
 			owner_message = excluded.owner_message`
+	deleteHook  = `delete from hooks where run = $1 and id = $2`
 	deleteHooks = `delete from hooks h using unnest($1::bigint[], $2::uuid[]) as u (run, id) where h.run = u.run and h.id = u.id`
 	// sweepHooks and retainHooks end the hooks of runs that have ended.
 	sweepHooks = `delete from hooks h using unnest($1::bigint[], $2::bigint[]) as u (run, at)
