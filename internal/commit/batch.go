@@ -82,10 +82,12 @@ func compareKeys(x, y store.RunKey) int {
 }
 
 // run brings the batch into the database and answers its tickets. An error means that nothing can be committed any more.
-func (b *batch) run(ctx context.Context) error {
+func (b *batch) run(ctx context.Context) error { return b.resume(ctx, b.attempt(ctx)) }
+
+// resume is run after the first attempt.
+func (b *batch) resume(ctx context.Context, err error) error {
 	pause := minPause
 	for try := 1; ; try++ {
-		err := b.attempt(ctx)
 		switch {
 		case err == nil:
 			return nil
@@ -116,7 +118,7 @@ func (b *batch) run(ctx context.Context) error {
 				if b.parts() == 0 {
 					return nil
 				}
-				continue
+				break
 			}
 			if try >= maxTries && b.parts() > 1 {
 				return b.oneByOne(ctx)
@@ -136,6 +138,8 @@ func (b *batch) run(ctx context.Context) error {
 			return b.giveUp(ctx, journal.Errorf(journal.CodeRunNotFound, "%w", err))
 		case journal.CodeOf(err) == journal.CodeUnreachable && !b.sent && try == 1:
 			b.rollback() // the connection was lost before anything was sent to be committed
+		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
+			b.rollback() // who led could not wait, and it was not applied
 		case journal.CodeOf(err) == journal.CodeCorrupt && b.parts() > 1:
 			b.rollback()
 			return b.oneByOne(ctx) // one of the runs cannot be read
@@ -143,24 +147,30 @@ func (b *batch) run(ctx context.Context) error {
 			b.rollback()
 			return b.giveUp(ctx, err)
 		}
+		err = b.attempt(ctx)
 	}
 }
 
-// giveUp answers all tickets with an error. It passes on the one after which nothing can be committed.
+// giveUp refuses the batch. It passes on the one after which nothing can be committed.
 func (b *batch) giveUp(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		err = b.c.closedError()
 	}
+	b.refuse(err)
+	if journal.CodeOf(err) == journal.CodeFenced {
+		return err
+	}
+	return nil
+}
+
+// refuse answers all tickets with an error.
+func (b *batch) refuse(err error) {
 	for _, r := range b.runs {
 		b.c.finish(r.tickets, err)
 	}
 	for _, g := range b.appends {
 		b.c.finish(g.tickets, err)
 	}
-	if journal.CodeOf(err) == journal.CodeFenced {
-		return err
-	}
-	return nil
 }
 
 // oneByOne bounds the damage that one run can do to its neighbours.

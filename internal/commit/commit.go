@@ -70,9 +70,13 @@ type Committer struct {
 	stats       stats
 	now         journal.Time // of the last batch: time does not go back in a journal
 
-	stop  context.CancelFunc
-	done  chan struct{}
-	close func() error // ends the writer, once
+	baton      chan struct{} // held by who commits, see lead.go
+	taken      []*batch      // from the queue, to be committed before any other
+	unfinished *unfinished
+	life       context.Context
+	stop       context.CancelFunc
+	done       chan struct{}
+	close      func() error // ends the writer, once
 
 	mu     sync.Mutex
 	failed error // why nothing can be committed any more
@@ -88,41 +92,54 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Committer{
 		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue), cache: newCache(cfg.CacheBytes), streams: newStreamCache(),
-		stop: stop, done: make(chan struct{}), close: sync.OnceValue(writer.Close),
+		baton: make(chan struct{}, 1), life: life, stop: stop, done: make(chan struct{}), close: sync.OnceValue(writer.Close),
 	}
-	go c.run(life)
+	go c.run()
 	return c, nil
 }
 
 // Do submits a command and waits until it is durable, or refused. The error of a refusal is a [*journal.Error].
 //
+// If nobody commits just now, the caller does, for all who wait: on an idle engine that saves waking the committer's goroutine and being woken by it.
+// See lead.go.
+//
 // If ctx ends first, a command that was not yet taken up is withdrawn and ctx's error returned. Otherwise the
 // error has [journal.CodeOutcomeUnknown]: the command may still be applied.
 func (c *Committer) Do(ctx context.Context, cmd *journal.Command) (*journal.Result, error) {
-	t, err := c.Submit(ctx, cmd)
+	t, err := c.enqueue(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
+	c.lead(ctx)
 	return t.Wait(ctx)
 }
 
 // Submit puts a command into the queue of its run. It waits only while the committer is full. The command must not be
 // changed afterwards.
 func (c *Committer) Submit(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
+	t, err := c.enqueue(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	c.queue.signal()
+	return t, nil
+}
+
+func (c *Committer) enqueue(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
 	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
-	return c.submit(ctx, &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()})
+	t := &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()}
+	return t, c.put(ctx, t)
 }
 
-func (c *Committer) submit(ctx context.Context, t *Ticket) (*Ticket, error) {
-	if err := c.queue.put(ctx, t); err != nil {
-		if errors.Is(err, errClosed) {
-			return nil, c.closedError()
-		}
-		return nil, err
+// put adds a ticket to the queue. Somebody has to be told.
+func (c *Committer) put(ctx context.Context, t *Ticket) error {
+	err := c.queue.put(ctx, t)
+	if errors.Is(err, errClosed) {
+		return c.closedError()
 	}
-	return t, nil
+	return err
 }
 
 // Close commits what was submitted before, then ends. If ctx ends first, what is left is refused with [journal.CodeClosed].
@@ -150,23 +167,48 @@ func (c *Committer) Waiting() int { return c.queue.count() }
 func (c *Committer) Stats() Stats { return c.stats.read() }
 
 // run is the committer's loop: take what is there, commit it, again.
-func (c *Committer) run(ctx context.Context) {
+func (c *Committer) run() {
 	defer close(c.done)
 	for {
-		groups, ok := c.queue.take(ctx, c.cfg.MaxBatch, c.cfg.MaxBatchBytes)
-		if !ok {
+		more := c.queue.wait(c.life)
+		c.baton <- struct{}{}
+		c.finishOther()
+		for b := c.next(); b != nil; b = c.next() {
+			c.ended(b.run(c.life))
+		}
+		if !more && (c.life.Err() != nil || c.queue.ended()) { // whoever led may have put something back
 			c.refuseAll(c.closedError())
-			return
+			return // with the baton: nobody leads any more
 		}
-		if err := c.failure(); err != nil {
-			for _, g := range groups {
-				c.finish(g.tickets, err)
-			}
-			continue
+		c.pass()
+	}
+}
+
+// next returns the next batch, nil if there is none. The caller holds the baton.
+func (c *Committer) next() *batch {
+	if c.life.Err() != nil {
+		return nil
+	}
+	if len(c.taken) == 0 {
+		if groups := c.queue.take(c.cfg.MaxBatch, c.cfg.MaxBatchBytes); len(groups) > 0 {
+			c.taken = split(c, groups)
 		}
-		if err := c.commitAll(ctx, groups); err != nil {
-			c.fail(err)
-		}
+	}
+	if err := c.failure(); err != nil {
+		c.refuseAll(err)
+	}
+	if len(c.taken) == 0 {
+		return nil
+	}
+	b := c.taken[0]
+	c.taken = c.taken[1:]
+	return b
+}
+
+// ended takes note of how a batch went.
+func (c *Committer) ended(err error) {
+	if err != nil {
+		c.fail(err)
 	}
 }
 
@@ -193,7 +235,12 @@ func (c *Committer) closedError() error {
 	return journal.Errorf(journal.CodeClosed, "the committer was closed")
 }
 
+// refuseAll answers all that wait. The caller holds the baton.
 func (c *Committer) refuseAll(err error) {
+	for _, b := range c.taken {
+		b.refuse(err)
+	}
+	c.taken = nil
 	c.finish(c.queue.drain(), err)
 }
 

@@ -1,7 +1,6 @@
 package commit
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -19,25 +18,10 @@ const (
 	closingTries = 3
 )
 
-// commitAll commits what was taken from the queue. An error means that nothing can be committed any more.
-func (c *Committer) commitAll(ctx context.Context, groups []group) error {
-	var failed error
-	for _, part := range split(groups) {
-		if failed == nil {
-			failed = newBatch(c, part).run(ctx)
-			continue
-		}
-		for _, g := range part {
-			c.finish(g.tickets, failed)
-		}
-	}
-	return failed
-}
-
 // split returns the batches that groups are committed in: first all that were not set aside, then the others by key.
-func split(groups []group) [][]group {
+func split(c *Committer, groups []group) []*batch {
 	if !slices.ContainsFunc(groups, func(g group) bool { return g.tickets[0].held > 0 }) {
-		return [][]group{groups}
+		return []*batch{newBatch(c, groups)}
 	}
 	parts := [][]group{nil}
 	place := map[journal.StartKey]int{}
@@ -53,7 +37,13 @@ func split(groups []group) [][]group {
 		}
 		parts[place[key]] = append(parts[place[key]], g)
 	}
-	return slices.DeleteFunc(parts, func(p []group) bool { return len(p) == 0 })
+	var batches []*batch
+	for _, part := range parts {
+		if len(part) > 0 {
+			batches = append(batches, newBatch(c, part))
+		}
+	}
+	return batches
 }
 
 // setAside takes the starts with keys out of a batch that the database asks to repeat, because one of them may be what it waits for. It reports

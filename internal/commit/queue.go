@@ -51,7 +51,7 @@ func newQueue(limit int) *queue {
 	return &queue{slots: make(chan struct{}, limit), wake: make(chan struct{}, 1), lines: map[store.RunKey]*line{}}
 }
 
-// put adds a command to its run's line. It waits while the queue is full.
+// put adds a command to its run's line. It waits while the queue is full. The committer does not know of it yet.
 func (q *queue) put(ctx context.Context, t *Ticket) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -78,7 +78,6 @@ func (q *queue) put(ctx context.Context, t *Ticket) error {
 		q.enter(l)
 	}
 	q.mu.Unlock()
-	q.signal()
 	return nil
 }
 
@@ -109,30 +108,38 @@ func (q *queue) signal() {
 // release gives the place of an answered command to somebody who waits for one.
 func (q *queue) release() { <-q.slots }
 
-// take returns the commands of the next batch, in the order of their runs' turns. It waits until there is one, and
-// reports false when the queue is closed and empty.
-func (q *queue) take(ctx context.Context, limit, bytes int) ([]group, bool) {
-	for {
-		if ctx.Err() != nil {
-			return nil, false
-		}
-		q.grow()
-		q.mu.Lock()
-		groups := q.pick(limit, bytes)
-		ended := q.closed && len(groups) == 0 && len(q.lines) == 0
-		q.mu.Unlock()
-		if len(groups) > 0 {
-			return groups, true
-		}
-		if ended {
-			return nil, false
+// wait waits until there is something to do, and reports false when ctx or the queue has ended.
+func (q *queue) wait(ctx context.Context) bool {
+	if q.count() == 0 {
+		if q.ended() {
+			return false
 		}
 		select {
 		case <-q.wake:
 		case <-ctx.Done():
-			return nil, false
 		}
 	}
+	return ctx.Err() == nil
+}
+
+// ended reports whether the queue is closed and empty.
+func (q *queue) ended() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, l := range q.lines {
+		if len(l.tickets) > 0 {
+			return false
+		}
+	}
+	return q.closed
+}
+
+// take returns the commands of the next batch, in the order of their runs' turns: none if there are none.
+func (q *queue) take(limit, bytes int) []group {
+	q.grow()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.pick(limit, bytes)
 }
 
 // grow lets callers that are about to submit do so first: their commands then share this batch. It costs nothing when idle.

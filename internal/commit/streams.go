@@ -66,12 +66,18 @@ type Readers interface {
 	Changed(run journal.ID)
 }
 
-// Append puts chunks into the queue of their run. It waits only while the committer is full. What is appended must not be changed afterwards.
+// Append puts chunks into the queue of their run, and commits them itself if nobody else commits just now, see [Committer.Do]. What is appended must not
+// be changed afterwards.
 func (c *Committer) Append(ctx context.Context, a *Append) (*Ticket, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	return c.submit(ctx, &Ticket{app: a, c: c, done: make(chan struct{}), bytes: a.bytes(), submitted: time.Now()})
+	t := &Ticket{app: a, c: c, done: make(chan struct{}), bytes: a.bytes(), submitted: time.Now()}
+	if err := c.put(ctx, t); err != nil {
+		return nil, err
+	}
+	c.lead(ctx)
+	return t, nil
 }
 
 // Refused returns which operations of an append were refused because the stream is closed. The others are durable. It may be called when the ticket is

@@ -75,11 +75,15 @@ type writer struct {
 }
 
 // point is an interaction point.
-func (w *writer) point(op Op) Fault {
+func (w *writer) point(ctx context.Context, op Op) Fault {
 	f := w.plan(op, w.n)
 	w.n++
 	if f.Delay > 0 {
-		time.Sleep(f.Delay)
+		select {
+		case <-time.After(f.Delay):
+		case <-ctx.Done():
+			f.Before = ctx.Err()
+		}
 	}
 	if f.Hang != nil && f.Before == nil && !f.AfterCommit {
 		f.Before = ErrKilled
@@ -96,7 +100,7 @@ func (f *Fault) hang() {
 
 // Begin implements [store.Writer].
 func (w *writer) Begin(ctx context.Context, now journal.Time) (store.Tx, error) {
-	if f := w.point(OpBegin); f.Before != nil {
+	if f := w.point(ctx, OpBegin); f.Before != nil {
 		f.hang()
 		return nil, f.Before
 	}
@@ -109,7 +113,7 @@ func (w *writer) Begin(ctx context.Context, now journal.Time) (store.Tx, error) 
 
 // Settle implements [store.Writer]. A commit that was to land late has either begun, and is waited for, or never will.
 func (w *writer) Settle(ctx context.Context) (bool, error) {
-	if f := w.point(OpSettle); f.Before != nil {
+	if f := w.point(ctx, OpSettle); f.Before != nil {
 		f.hang()
 		return false, f.Before
 	}
@@ -132,7 +136,7 @@ type faultyTx struct {
 
 // Load implements [store.Tx].
 func (t *faultyTx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded, error) {
-	if f := t.w.point(OpLoad); f.Before != nil {
+	if f := t.w.point(ctx, OpLoad); f.Before != nil {
 		t.Tx.Rollback()
 		f.hang()
 		return nil, f.Before
@@ -142,7 +146,7 @@ func (t *faultyTx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded
 
 // Commit implements [store.Tx].
 func (t *faultyTx) Commit(ctx context.Context, changes *store.Changes) error {
-	f := t.w.point(OpCommit)
+	f := t.w.point(ctx, OpCommit)
 	switch {
 	case f.Before != nil:
 		t.Tx.Rollback()
