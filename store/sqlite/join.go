@@ -53,7 +53,7 @@ func (s *Store) Join(ctx context.Context, user store.UserTx, now journal.Time) (
 	}
 	// A writer that writes through the user's transaction: the same statements, the same rows. It has no row of its own, and is never committed.
 	raw := &rawConn{inner: &txConn{tx: u.tx}, stmts: map[string]*rawStmt{}, count: &s.statements, ctx: ctx}
-	j := &joined{s: s, user: u.tx, tx: &tx{w: &Writer{store: s, raw: raw}, now: now, begun: true}}
+	j := &joined{s: s, user: u.tx, tx: &tx{w: &Writer{store: s, raw: raw}, now: now, begun: true, moved: true}}
 	if err := j.lock(ctx); err != nil {
 		return nil, err
 	}

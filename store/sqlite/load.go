@@ -10,7 +10,7 @@ import (
 
 // Load implements [store.Tx]. There is one writer at a time, so nothing is ever busy here.
 func (t *tx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded, error) {
-	if err := t.begin(ctx); err != nil {
+	if err := t.begin(ctx, false); err != nil {
 		return nil, err
 	}
 	out := &store.Loaded{Runs: make([]store.LoadedRun, len(want.Runs)), Outside: journal.NewOutside()}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/sqlite/vfs"
 )
 
 // Config tunes a store. The zero value and nil are good for most.
@@ -61,6 +62,9 @@ var (
 	_ store.Notifier = (*hub)(nil)
 )
 
+// pageSize is that of new databases. What a commit costs is the pages that it changes, most of them by a few bytes.
+const pageSize = 2048
+
 // memories numbers the databases in memory, so that each has a name of its own.
 var memories atomic.Int64
 
@@ -74,7 +78,11 @@ func Open(ctx context.Context, path string, cfg *Config) (*Store, error) {
 	}
 	s := newStore(cfg)
 	s.path = path
-	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}, s.cfg.ReadOnly)
+	files, err := vfs.Gathering("")
+	if err != nil {
+		return nil, journal.Errorf(journal.CodeInternal, "%w", err)
+	}
+	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: "vfs=" + files}, s.cfg.ReadOnly)
 	if s.cfg.ReadOnly {
 		if _, err := os.Stat(path); err != nil {
 			return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
@@ -126,7 +134,8 @@ func dsn(u *url.URL, readOnly bool) string {
 		q.Set("mode", "ro")
 		q.Add("_pragma", "query_only(1)")
 	} else {
-		q.Add("_pragma", "journal_mode(wal)")
+		q.Add("_pragma", fmt.Sprintf("page_size(%d)", pageSize))
+		q.Add("_journal_mode", "wal") // is set after those above
 		q.Add("_pragma", "wal_autocheckpoint(16000)")
 	}
 	q.Add("_pragma", "cache_size(-65536)")

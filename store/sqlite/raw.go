@@ -9,6 +9,8 @@ import (
 	"io"
 	"sync/atomic"
 
+	"modernc.org/sqlite"
+
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -123,6 +125,16 @@ func (c *rawConn) exec(query string, args ...driver.Value) (int64, error) {
 		return 0, err
 	}
 	return res.RowsAffected()
+}
+
+// version returns the version of what the connection sees. It is not valid where the driver does not tell.
+func (c *rawConn) version() version {
+	control, ok := c.inner.(sqlite.FileControl)
+	if !ok {
+		return version{}
+	}
+	n, err := control.FileControlDataVersion("main")
+	return version{n, err == nil}
 }
 
 // insert runs a statement that adds a row, and returns the number that the row got.

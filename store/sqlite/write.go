@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -11,7 +12,7 @@ import (
 
 // Commit implements [store.Tx].
 func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
-	if err := t.begin(ctx); err != nil {
+	if err := t.begin(ctx, hasEvents(changes)); err != nil {
 		t.Rollback()
 		return err
 	}
@@ -38,6 +39,10 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	t.w.store.hub.tell(changes.Notify)
 	t.wroteStreams(changes, streams)
 	return nil
+}
+
+func hasEvents(changes *store.Changes) bool {
+	return slices.ContainsFunc(changes.Runs, func(c store.RunChange) bool { return len(c.Events) > 0 })
 }
 
 // write puts all rows of the batch into the transaction. It returns the number of each run and stream.
@@ -160,9 +165,9 @@ func (t *tx) wake(key store.RunKey) error {
 
 // A conflict takes the whole transaction back, so SQLite need not keep what a single statement changed.
 const (
-	insertEvent   = `insert or rollback into cairn_events (run, seq, type, at, entity, key, data, input, output) values ` + eventMarks
-	eventMarks    = `(?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	eventArgCount = 9
+	insertEvent   = `insert or rollback into cairn_events (run, seq, type, at, entity, key, data, input, output, writer) values ` + eventMarks
+	eventMarks    = `(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	eventArgCount = 10
 )
 
 // insertsOfEvents are statements that insert many events at once, the largest first: that saves a third of the time.
@@ -188,8 +193,14 @@ func (t *tx) insertEvents(refs []int64, runs []store.RunChange) error {
 				return err
 			}
 			args = append(args, refs[i], e.Seq, int64(e.Type), int64(e.At), idOrNull(store.StoredEntity(e, runs[i].State.Steps)),
-				textOrNull(e.Key), bytesOrNull(enc.Data), bytesOrNull(enc.Input), bytesOrNull(enc.Output))
+				textOrNull(e.Key), bytesOrNull(enc.Data), bytesOrNull(enc.Input), bytesOrNull(enc.Output), nil)
+			t.w.proof = proof{refs[i], e.Seq}
 		}
+	}
+	if t.moved || len(args) == 0 {
+		t.w.proof = proof{}
+	} else {
+		args[len(args)-1] = t.w.no
 	}
 	rest := args
 	for _, insert := range insertsOfEvents {

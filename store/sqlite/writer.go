@@ -18,7 +18,11 @@ type Writer struct {
 	store       *Store
 	incarnation journal.ID
 	number      int64
-	batch       int64 // the last batch that was begun and not taken back
+	no          int64        // of the writer's row
+	batch       int64        // what the row says, or will say when the open batch is committed
+	movedAt     journal.Time // when the row was moved on
+	known       version      // of the database after the last batch: unless it has changed, the row is as it was
+	proof       proof        // of the last batch
 	raw         *rawConn
 	args        []driver.Value // reused from batch to batch
 	broken      bool           // the connection may not be used any more
@@ -43,11 +47,22 @@ func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number i
 	return w, nil
 }
 
+// version is SQLite's number for what a connection sees. It changes with each commit, whoever makes it.
+type version struct {
+	number uint32
+	valid  bool
+}
+
+// proof is the event that says that a batch was applied; without one, the writer's row does.
+type proof struct{ run, seq int64 }
+
 const (
 	insertWriter = `insert into cairn_writers (incarnation, number) values (?, ?) on conflict do nothing`
-	selectWriter = `select batch, (select max(fenced) from cairn_writers where incarnation = ?1) from cairn_writers where incarnation = ?1 and number = ?2`
-	// moveWriter is fence, lock and proof in one: it fails for a fenced incarnation, and its new number says that
-	// the batch was applied.
+	// takeWriter lets another writer that uses the same row know.
+	takeWriter   = `update cairn_writers set batch = batch + 1 where incarnation = ? and number = ? and fenced = 0`
+	selectWriter = `select no, batch, (select max(fenced) from cairn_writers where incarnation = ?1) from cairn_writers where incarnation = ?1 and number = ?2`
+	selectProof  = `select count(*) from cairn_events where run = ? and seq = ? and writer = ?`
+	// moveWriter is fence and proof in one: it fails for a fenced incarnation, and its new number says that the batch was applied.
 	moveWriter = `update cairn_writers set batch = ?1 where incarnation = ?2 and number = ?3 and batch = ?1 - 1 and fenced = 0`
 )
 
@@ -59,10 +74,12 @@ func (w *Writer) register(ctx context.Context) error {
 	conn := w.raw.conn
 	var fenced bool
 	err := retryBusy(ctx, func() error {
-		if _, err := conn.ExecContext(ctx, insertWriter, w.incarnation[:], w.number); err != nil {
-			return err
+		for _, statement := range []string{insertWriter, takeWriter} {
+			if _, err := conn.ExecContext(ctx, statement, w.incarnation[:], w.number); err != nil {
+				return err
+			}
 		}
-		return conn.QueryRowContext(ctx, selectWriter, w.incarnation[:], w.number).Scan(&w.batch, &fenced)
+		return conn.QueryRowContext(ctx, selectWriter, w.incarnation[:], w.number).Scan(&w.no, &w.batch, &fenced)
 	})
 	if err != nil {
 		return classify("open a writer", err)
@@ -136,15 +153,19 @@ func (w *Writer) Settle(ctx context.Context) (bool, error) {
 	}
 	defer w.store.turn.give()
 	var batch int64
-	var fenced bool
+	var fenced, proven bool
 	read := func() error {
-		return w.raw.conn.QueryRowContext(ctx, selectWriter, w.incarnation[:], w.number).Scan(&batch, &fenced)
+		err := w.raw.conn.QueryRowContext(ctx, selectWriter, w.incarnation[:], w.number).Scan(&w.no, &batch, &fenced)
+		if err != nil || w.proof == (proof{}) {
+			return err
+		}
+		return w.raw.conn.QueryRowContext(ctx, selectProof, w.proof.run, w.proof.seq, w.no).Scan(&proven)
 	}
 	if err := retryBusy(ctx, read); err != nil {
 		return false, classify("settle", err)
 	}
 	w.doubt = false
-	applied := batch == w.batch
+	applied := proven || w.proof == (proof{}) && batch == w.batch
 	w.batch = batch
 	if !applied && fenced {
 		return false, w.fenced()
@@ -172,7 +193,7 @@ func (w *Writer) reopen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.raw, w.broken = raw, false
+	w.raw, w.broken, w.known = raw, false, version{}
 	return nil
 }
 
@@ -194,14 +215,20 @@ type tx struct {
 	w     *Writer
 	now   journal.Time
 	begun bool
+	moved bool // the writer's row
+	seen  version
 	done  bool
 	// names made in this batch, which others learn of when it is committed
 	namespaces map[string]int64
 	workflows  map[workflowName]int64
 }
 
-// begin opens the transaction and takes the writer's row.
-func (t *tx) begin(ctx context.Context) error {
+// moveEvery is how often a writer's row is moved on at least while it writes, in milliseconds: others see by it that the writer lives.
+const moveEvery = 250
+
+// begin opens the transaction and makes sure that the writer is not fenced. The writer's row is moved on, unless nobody else has written to
+// the database since it was, and the batch proves by an event that it was applied.
+func (t *tx) begin(ctx context.Context, provable bool) error {
 	if t.done {
 		return sql.ErrTxDone
 	}
@@ -215,12 +242,30 @@ func (t *tx) begin(ctx context.Context) error {
 	if err := t.w.store.turn.take(ctx); err != nil {
 		return err
 	}
-	start := func() error { _, err := raw.exec(`begin immediate`); return err }
+	start := func() error {
+		if _, err := raw.exec(`begin immediate`); err != nil {
+			return err
+		}
+		t.seen = raw.version()
+		return nil
+	}
 	if err := raw.do(func() error { return retryBusy(ctx, start) }); err != nil {
 		t.w.store.turn.give()
 		return classify("begin", err)
 	}
 	t.begun, t.w.open = true, t
+	alone := t.seen.valid && t.seen == t.w.known
+	t.w.known = version{} // until it is committed
+	if provable && alone && t.now-t.w.movedAt < moveEvery {
+		return nil
+	}
+	return t.move()
+}
+
+// move moves the writer's row on.
+func (t *tx) move() error {
+	raw := t.w.raw
+	t.moved = true
 	t.w.batch++
 	return raw.do(func() error {
 		moved, err := raw.exec(moveWriter, t.w.batch, t.w.incarnation[:], t.w.number)
@@ -231,7 +276,7 @@ func (t *tx) begin(ctx context.Context) error {
 			return nil
 		}
 		var fenced bool
-		err = raw.query(func(row []driver.Value) error { fenced = asInt(row[1]) != 0; return nil }, selectWriter, t.w.incarnation[:], t.w.number)
+		err = raw.query(func(row []driver.Value) error { fenced = asInt(row[2]) != 0; return nil }, selectWriter, t.w.incarnation[:], t.w.number)
 		if err == nil && !fenced {
 			err = errors.New("another writer uses this incarnation and number")
 		}
@@ -252,7 +297,9 @@ func (t *tx) Rollback() {
 		return
 	}
 	defer t.ended()
-	t.w.batch--
+	if t.moved {
+		t.w.batch--
+	}
 	err := t.w.raw.do(func() error { _, err := t.w.raw.exec(`rollback`); return err })
 	if err != nil && primary(err) != lib.SQLITE_ERROR { // SQLite rolled back by itself: there is no transaction any more
 		t.w.broken = true
@@ -281,5 +328,9 @@ func (t *tx) commit(ctx context.Context) error {
 		return errorsJoin(store.ErrUnknownOutcome, classify("commit", err))
 	}
 	t.w.store.names.learn(t.namespaces, t.workflows)
+	t.w.known = version{t.seen.number + 1, t.seen.valid}
+	if t.moved {
+		t.w.movedAt = t.now
+	}
 	return nil
 }

@@ -1,0 +1,233 @@
+// Package vfs has a file system for SQLite that gathers what is written to a write-ahead log.
+//
+// SQLite writes each page of a commit with two calls of the system, and then syncs. This file system keeps what is written to a log, and writes
+// it with one call before the log is synced, read, or anything else is done with it. Nothing is lost by that: nobody reads a page of the log before its
+// commit is announced, which with synchronous=full is after the sync; and pages that a large transaction has written early are read by its own
+// connection alone, through the same open file. A process that dies before the sync had not committed.
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"modernc.org/libc"
+	lib "modernc.org/sqlite/lib"
+)
+
+// maxGathered is how much of a log is kept back at most. SQLite's own file system writes less than 128 KiB with one call.
+const maxGathered = 120 << 10
+
+var registered struct {
+	sync.Mutex
+	names map[string]string // by the file system below
+}
+
+// Gathering returns the name of a file system that gathers, for the parameter vfs of a connection. Below is the file system that it is laid over, ""
+// for SQLite's own. It stays registered as long as the process lives.
+func Gathering(below string) (string, error) {
+	registered.Lock()
+	defer registered.Unlock()
+	if name := registered.names[below]; name != "" {
+		return name, nil
+	}
+	for _, name := range registered.names {
+		if name == below {
+			return name, nil // it gathers already
+		}
+	}
+	name := "cairn-gathering"
+	if below != "" {
+		name += "-" + below
+	}
+	if err := register(below, name); err != nil {
+		return "", fmt.Errorf("the file system %q for SQLite: %w", name, err)
+	}
+	if registered.names == nil {
+		registered.names = map[string]string{}
+	}
+	registered.names[below] = name
+	return name, nil
+}
+
+func register(below, name string) error {
+	tls := libc.NewTLS()
+	defer tls.Close()
+	find := uintptr(0)
+	if below != "" {
+		c, err := libc.CString(below)
+		if err != nil {
+			return err
+		}
+		defer libc.Xfree(tls, c)
+		find = c
+	}
+	system := lib.Xsqlite3_vfs_find(tls, find)
+	if system == 0 {
+		return errors.New("there is none below it")
+	}
+	cName, err := libc.CString(name)
+	if err != nil {
+		return err
+	}
+	vfs := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_vfs{})))
+	if vfs == 0 {
+		return errors.New("no memory")
+	}
+	v := at[lib.Tsqlite3_vfs](vfs)
+	*v = *at[lib.Tsqlite3_vfs](system)
+	v.FzName, v.FpNext, v.FxOpen = cName, 0, pointerTo(open)
+	systems.Store(vfs, system)
+	if rc := lib.Xsqlite3_vfs_register(tls, vfs, 0); rc != lib.SQLITE_OK {
+		return fmt.Errorf("SQLite refuses it with %d", rc)
+	}
+	return nil
+}
+
+// What belongs to memory of SQLite's, by its address.
+var (
+	systems sync.Map // of a file system of ours: the one below it (uintptr)
+	methods sync.Map // of a table of methods: ours in its place (uintptr)
+	logs    sync.Map // of an open log: *log
+)
+
+// log is an open log: what is to be written to it, bytes without a gap.
+type log struct {
+	below lib.Tsqlite3_io_methods
+	at    int64
+	size  int
+	buf   uintptr // C memory of maxGathered bytes; 0: none yet
+}
+
+// The functions of SQLite's file systems.
+type (
+	openFunc  = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
+	closeFunc = func(tls *libc.TLS, file uintptr) int32
+	moveFunc  = func(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32
+	syncFunc  = func(tls *libc.TLS, file uintptr, flags int32) int32
+	cutFunc   = func(tls *libc.TLS, file uintptr, size int64) int32
+	sizeFunc  = func(tls *libc.TLS, file, out uintptr) int32
+)
+
+// open opens a file. Only logs are ours, all others are those of the file system below.
+func open(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32 {
+	system, _ := systems.Load(vfs)
+	below, _ := system.(uintptr)
+	rc := function[openFunc](at[lib.Tsqlite3_vfs](below).FxOpen)(tls, below, name, file, flags, outFlags)
+	if rc != lib.SQLITE_OK || flags&lib.SQLITE_OPEN_WAL == 0 {
+		return rc
+	}
+	f := at[lib.Tsqlite3_file](file)
+	ours := methodsFor(tls, f.FpMethods)
+	if ours == 0 {
+		return lib.SQLITE_OK // without memory, it is as if there were no such file system
+	}
+	logs.Store(file, &log{below: *at[lib.Tsqlite3_io_methods](f.FpMethods)})
+	f.FpMethods = ours
+	return lib.SQLITE_OK
+}
+
+// methodsFor returns a table of methods like the one below, with ours in place of some.
+func methodsFor(tls *libc.TLS, below uintptr) uintptr {
+	if ours, ok := methods.Load(below); ok {
+		return ours.(uintptr) //nolint:forcetypeassert // nothing else is in there
+	}
+	ours := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_io_methods{})))
+	if ours == 0 {
+		return 0
+	}
+	m := at[lib.Tsqlite3_io_methods](ours)
+	*m = *at[lib.Tsqlite3_io_methods](below)
+	m.FxWrite, m.FxRead, m.FxSync = pointerTo(write), pointerTo(read), pointerTo(syncLog)
+	m.FxTruncate, m.FxFileSize, m.FxClose = pointerTo(truncate), pointerTo(fileSize), pointerTo(closeLog)
+	kept, _ := methods.LoadOrStore(below, ours)
+	return kept.(uintptr) //nolint:forcetypeassert // nothing else is in there
+}
+
+func logOf(file uintptr) *log {
+	l, _ := logs.Load(file)
+	return l.(*log) //nolint:forcetypeassert // only files with a log have our methods
+}
+
+func write(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
+	l := logOf(file)
+	if l.size > 0 && (at != l.at+int64(l.size) || l.size+int(n) > maxGathered) {
+		if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
+			return rc
+		}
+	}
+	if l.buf == 0 {
+		l.buf = libc.Xmalloc(tls, maxGathered)
+	}
+	if l.buf == 0 || int(n) > maxGathered {
+		return function[moveFunc](l.below.FxWrite)(tls, file, buf, n, at)
+	}
+	if l.size == 0 {
+		l.at = at
+	}
+	libc.Xmemcpy(tls, l.buf+uintptr(l.size), buf, libc.Tsize_t(n))
+	l.size += int(n)
+	return lib.SQLITE_OK
+}
+
+// flush writes what was gathered. What could not be written is forgotten: the commit fails, and its pages are written anew.
+func (l *log) flush(tls *libc.TLS, file uintptr) int32 {
+	if l.size == 0 {
+		return lib.SQLITE_OK
+	}
+	n := int32(l.size)
+	l.size = 0
+	return function[moveFunc](l.below.FxWrite)(tls, file, l.buf, n, l.at)
+}
+
+func read(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
+	l := logOf(file)
+	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
+		return rc
+	}
+	return function[moveFunc](l.below.FxRead)(tls, file, buf, n, at)
+}
+
+func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
+	l := logOf(file)
+	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
+		return rc
+	}
+	return function[syncFunc](l.below.FxSync)(tls, file, flags)
+}
+
+func truncate(tls *libc.TLS, file uintptr, size int64) int32 {
+	l := logOf(file)
+	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
+		return rc
+	}
+	return function[cutFunc](l.below.FxTruncate)(tls, file, size)
+}
+
+func fileSize(tls *libc.TLS, file, out uintptr) int32 {
+	l := logOf(file)
+	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
+		return rc
+	}
+	return function[sizeFunc](l.below.FxFileSize)(tls, file, out)
+}
+
+func closeLog(tls *libc.TLS, file uintptr) int32 {
+	l := logOf(file)
+	_ = l.flush(tls, file) // what was not synced was promised to nobody
+	if l.buf != 0 {
+		libc.Xfree(tls, l.buf)
+	}
+	logs.Delete(file)
+	return function[closeFunc](l.below.FxClose)(tls, file)
+}
+
+// at returns what is at an address of SQLite's memory, which Go's collector knows nothing of.
+func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
+
+// pointerTo makes a function of this package, not a closure, one that SQLite can call.
+func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
+
+// function makes a function of SQLite's one that Go can call.
+func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }

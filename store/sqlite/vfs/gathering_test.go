@@ -1,0 +1,118 @@
+package vfs_test
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	_ "modernc.org/sqlite"
+
+	"github.com/cairn-workflow/cairn/store/sqlite/vfs"
+)
+
+func open(t *testing.T, path, vfs string) *sql.DB {
+	t.Helper()
+	dsn := "file:" + path + "?_pragma=synchronous(full)&_pragma=cache_size(10)&_pragma=wal_autocheckpoint(200)&_journal_mode=wal"
+	if vfs != "" {
+		dsn += "&vfs=" + vfs
+	}
+	db, err := sql.Open("sqlite", dsn)
+	require.NoError(t, err)
+	db.SetMaxOpenConns(1)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func contents(t *testing.T, db *sql.DB) map[int]int {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `select id, length(body) from x`)
+	require.NoError(t, err)
+	defer func() { _ = rows.Close() }()
+	all := map[int]int{}
+	for rows.Next() {
+		var id, n int
+		require.NoError(t, rows.Scan(&id, &n))
+		all[id] = n
+	}
+	require.NoError(t, rows.Err())
+	return all
+}
+
+// change is one row's new size, 0: it goes.
+type change struct{ id, size int }
+
+func apply(t *testing.T, tx *sql.Tx, changes []change) {
+	t.Helper()
+	for _, c := range changes {
+		if c.size == 0 {
+			_, err := tx.ExecContext(t.Context(), `delete from x where id = ?`, c.id)
+			require.NoError(t, err)
+			continue
+		}
+		_, err := tx.ExecContext(t.Context(), `insert or replace into x values (?, zeroblob(?))`, c.id, c.size)
+		require.NoError(t, err)
+	}
+}
+
+// Transactions of every size, many larger than the cache and than what is gathered, are seen by other connections when they are committed, not before,
+// and by other file systems; and what is taken back never is.
+func TestOthersSeeWhatIsCommitted(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	name, err := vfs.Gathering("")
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "x.db")
+	writer := open(t, path, name)
+	_, err = writer.ExecContext(t.Context(), `create table x (id integer primary key, body blob)`)
+	require.NoError(t, err)
+	readers := []*sql.DB{open(t, path, name), open(t, path, "")}
+	model := map[int]int{}
+	for round := range 150 {
+		changes := make([]change, 1+rnd.IntN(20))
+		for i := range changes {
+			changes[i] = change{id: rnd.IntN(30), size: rnd.IntN(2) * (1 + rnd.IntN(1<<(1+rnd.IntN(17))))}
+		}
+		tx, err := writer.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		apply(t, tx, changes)
+		for i, r := range readers {
+			require.Equal(t, model, contents(t, r), "reader %d before the end of round %d", i, round)
+		}
+		if rnd.IntN(4) == 0 {
+			require.NoError(t, tx.Rollback())
+		} else {
+			require.NoError(t, tx.Commit())
+			for _, c := range changes {
+				if model[c.id] = c.size; c.size == 0 {
+					delete(model, c.id)
+				}
+			}
+		}
+		for i, r := range readers {
+			require.Equal(t, model, contents(t, r), "reader %d after round %d", i, round)
+		}
+	}
+	var sound string
+	require.NoError(t, readers[1].QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
+	require.Equal(t, "ok", sound)
+}
+
+func TestGatheringIsRegisteredOnce(t *testing.T) {
+	t.Parallel()
+	first, err := vfs.Gathering("")
+	require.NoError(t, err)
+	second, err := vfs.Gathering("")
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+	over, err := vfs.Gathering(first)
+	require.NoError(t, err)
+	require.Equal(t, first, over, "once is enough")
+	_, err = vfs.Gathering("no such file system")
+	require.ErrorContains(t, err, "there is none below it")
+	require.NotPanics(t, func() { _, _ = vfs.Gathering(fmt.Sprintf("a%cb", 0)) })
+}
