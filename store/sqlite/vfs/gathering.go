@@ -1,9 +1,8 @@
 // Package vfs has a file system for SQLite that gathers what is written to a write-ahead log.
 //
-// SQLite writes each page of a commit with two calls of the system, and then syncs. This file system keeps what is written to a log, and writes
-// it with one call before the log is synced, read, or anything else is done with it. Nothing is lost by that: nobody reads a page of the log before its
-// commit is announced, which with synchronous=full is after the sync; and pages that a large transaction has written early are read by its own
-// connection alone, through the same open file. A process that dies before the sync had not committed.
+// SQLite writes each page of a commit with two calls of the system. This file system keeps what is appended to a log, and writes all of it with one call when
+// the last page of a commit has come, or the log is read, synced, or anything else is done with it. Others never miss what is kept back: they read a page of
+// the log only after its commit was announced. A process that dies before had not committed.
 package vfs
 
 import (
@@ -92,13 +91,20 @@ var (
 	logs    sync.Map // of an open log: *log
 )
 
-// log is an open log: what is to be written to it, bytes without a gap.
+// log is an open log.
 type log struct {
-	below lib.Tsqlite3_io_methods
-	at    int64
-	size  int
-	buf   uintptr // C memory of maxGathered bytes; 0: none yet
+	below   lib.Tsqlite3_io_methods
+	end     int64   // of what was written last
+	size    int     // how much before the end is kept back
+	buf     uintptr // where: C memory of maxGathered bytes; 0: none yet
+	commits bool    // the page that follows is the last one of a commit
 }
+
+// Before each page is a header. It says how large the database is after the commit if the page is its last one, and 0 otherwise.
+const (
+	frameHeader    = 24
+	sizeInTheFrame = 4
+)
 
 // The functions of SQLite's file systems.
 type (
@@ -150,9 +156,9 @@ func logOf(file uintptr) *log {
 	return l.(*log) //nolint:forcetypeassert // only files with a log have our methods
 }
 
-func write(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
+func write(tls *libc.TLS, file, buf uintptr, n int32, offset int64) int32 {
 	l := logOf(file)
-	if l.size > 0 && (at != l.at+int64(l.size) || l.size+int(n) > maxGathered) {
+	if offset != l.end || l.size+int(n) > maxGathered {
 		if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
 			return rc
 		}
@@ -160,25 +166,34 @@ func write(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
 	if l.buf == 0 {
 		l.buf = libc.Xmalloc(tls, maxGathered)
 	}
-	if l.buf == 0 || int(n) > maxGathered {
-		return function[moveFunc](l.below.FxWrite)(tls, file, buf, n, at)
+	if offset != l.end || l.buf == 0 || int(n) > maxGathered { // it is not appended, or cannot be kept
+		if rc := function[moveFunc](l.below.FxWrite)(tls, file, buf, n, offset); rc != lib.SQLITE_OK {
+			return rc
+		}
+	} else {
+		libc.Xmemcpy(tls, l.buf+uintptr(l.size), buf, libc.Tsize_t(n))
+		l.size += int(n)
 	}
-	if l.size == 0 {
-		l.at = at
+	l.end = offset + int64(n)
+	if n == frameHeader {
+		l.commits = *at[uint32](buf + sizeInTheFrame) != 0
+		return lib.SQLITE_OK
 	}
-	libc.Xmemcpy(tls, l.buf+uintptr(l.size), buf, libc.Tsize_t(n))
-	l.size += int(n)
+	if l.commits {
+		l.commits = false
+		return l.flush(tls, file)
+	}
 	return lib.SQLITE_OK
 }
 
-// flush writes what was gathered. What could not be written is forgotten: the commit fails, and its pages are written anew.
+// flush writes what was kept back. What could not be written is forgotten: the commit fails, and its pages are written anew.
 func (l *log) flush(tls *libc.TLS, file uintptr) int32 {
-	if l.size == 0 {
+	n := l.size
+	if n == 0 {
 		return lib.SQLITE_OK
 	}
-	n := int32(l.size)
 	l.size = 0
-	return function[moveFunc](l.below.FxWrite)(tls, file, l.buf, n, l.at)
+	return function[moveFunc](l.below.FxWrite)(tls, file, l.buf, int32(n), l.end-int64(n))
 }
 
 func read(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {

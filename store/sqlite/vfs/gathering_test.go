@@ -13,9 +13,9 @@ import (
 	"github.com/cairn-workflow/cairn/store/sqlite/vfs"
 )
 
-func open(t *testing.T, path, vfs string) *sql.DB {
+func open(t *testing.T, path, vfs, synchronous string) *sql.DB {
 	t.Helper()
-	dsn := "file:" + path + "?_pragma=synchronous(full)&_pragma=cache_size(10)&_pragma=wal_autocheckpoint(200)&_journal_mode=wal"
+	dsn := "file:" + path + "?_pragma=synchronous(" + synchronous + ")&_pragma=cache_size(10)&_pragma=wal_autocheckpoint(200)&_journal_mode=wal"
 	if vfs != "" {
 		dsn += "&vfs=" + vfs
 	}
@@ -61,16 +61,26 @@ func apply(t *testing.T, tx *sql.Tx, changes []change) {
 // and by other file systems; and what is taken back never is.
 func TestOthersSeeWhatIsCommitted(t *testing.T) {
 	t.Parallel()
+	for _, synchronous := range []string{"full", "normal", "off"} {
+		t.Run(synchronous, func(t *testing.T) {
+			t.Parallel()
+			othersSeeWhatIsCommitted(t, synchronous)
+		})
+	}
+}
+
+func othersSeeWhatIsCommitted(t *testing.T, synchronous string) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	name, err := vfs.Gathering("")
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "x.db")
-	writer := open(t, path, name)
+	writer := open(t, path, name, synchronous)
 	_, err = writer.ExecContext(t.Context(), `create table x (id integer primary key, body blob)`)
 	require.NoError(t, err)
-	readers := []*sql.DB{open(t, path, name), open(t, path, "")}
+	readers := []*sql.DB{open(t, path, name, synchronous), open(t, path, "", synchronous)}
 	model := map[int]int{}
 	for round := range 150 {
 		changes := make([]change, 1+rnd.IntN(20))
