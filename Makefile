@@ -11,7 +11,7 @@ MAKEFLAGS += --no-print-directory
 ARGS ?=
 SEEDS ?=
 SIM_SECONDS ?= 60
-FUZZTIME ?= 5s
+FUZZTIME ?= 1s
 TESTFLAGS ?=
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -63,7 +63,7 @@ fmt: $(LINT) ## Format all Go code
 
 .PHONY: test
 test: export CAIRN_REQUIRE_POSTGRES := 1
-test: setup lint test/unit test/store test/sim ## Everything a change must pass: setup, lint, unit, store, sim
+test: setup lint test/unit test/store test/sim test/fuzz ## Everything a change must pass: setup, lint, unit, store, sim, fuzz
 
 .PHONY: test/unit
 test/unit: $(PGRUN) ## Test all packages but those below, with the race detector

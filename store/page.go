@@ -3,6 +3,7 @@ package store
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -82,8 +83,8 @@ func ParseIDCursor(kind CursorKind, cursor string) (journal.ID, error) {
 		return id, nil
 	}
 	buf, err := parseCursor(kind, cursor)
-	if err != nil {
-		return id, err
+	if err != nil || len(buf) != len(id) {
+		return id, badCursor()
 	}
 	copy(id[:], buf)
 	return id, nil
@@ -95,8 +96,8 @@ func ParseNumberCursor(kind CursorKind, cursor string) (a, b int64, err error) {
 		return 0, 0, nil
 	}
 	buf, err := parseCursor(kind, cursor)
-	if err != nil {
-		return 0, 0, err
+	if err != nil || len(buf) != 16 {
+		return 0, 0, badCursor()
 	}
 	return int64(binary.BigEndian.Uint64(buf)), int64(binary.BigEndian.Uint64(buf[8:])), nil
 }
@@ -112,21 +113,22 @@ func parseTextCursor(kind CursorKind, cursor string) (text string, id journal.ID
 	if cursor == "" {
 		return "", id, nil
 	}
-	buf, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(buf) < 17 || buf[0] != byte(kind) || !utf8.Valid(buf[17:]) {
+	buf, err := parseCursor(kind, cursor)
+	if err != nil || !utf8.Valid(buf[16:]) {
 		return "", id, badCursor()
 	}
-	copy(id[:], buf[1:])
-	return string(buf[17:]), id, nil
+	copy(id[:], buf)
+	return string(buf[16:]), id, nil
 }
 
 func badCursor() error {
 	return journal.Errorf(journal.CodeMalformed, "bad cursor: use the one that came with the page before, in the same list")
 }
 
+// parseCursor returns what follows the kind of a cursor: 16 bytes, and perhaps more. The decoder skips ends of lines, which no cursor has.
 func parseCursor(kind CursorKind, cursor string) ([]byte, error) {
 	buf, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
-	if err != nil || len(buf) != 17 || buf[0] != byte(kind) {
+	if err != nil || len(buf) < 17 || buf[0] != byte(kind) || strings.ContainsAny(cursor, "\r\n") {
 		return nil, badCursor()
 	}
 	return buf[1:], nil

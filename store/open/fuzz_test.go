@@ -1,0 +1,31 @@
+package open
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+// FuzzParse: any text names one database or is refused, and a refusal never shows what might be a password.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		"", "sqlite:app.db", "sqlite:///absolute/path.db", "sqlite::memory:", "app.db", "C:/app.db", "file:a%20b.db", "file://localhost/x.db",
+		"postgres://user:secret@host:5432/db?sslmode=disable", "postgresql:", "mysql://u:secret@h/d", "sqlite:x?y", "file:%zz", "\x00",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		got, err := parse(text)
+		if err == nil {
+			require.NotEqual(t, got.path == "", got.url == "", "%q names %+v", text, got)
+			return
+		}
+		require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+		if _, secret, found := strings.Cut(text, "secret"); found && !strings.Contains(forms, "secret") {
+			require.NotContains(t, err.Error(), "secret"+secret)
+		}
+	})
+}
