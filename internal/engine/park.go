@@ -41,6 +41,7 @@ func (x *exec) park() {
 			cmd.Lease = journal.LeaseRelease
 			cmd.Guards.Seq = x.seen // nothing has come from outside that the code has not had
 			cmd.WakeAt = x.wish()
+			x.compare(cmd)
 		}
 		x.mu.Unlock()
 		_, err := x.commit(cmd)
@@ -72,6 +73,14 @@ func (x *exec) park() {
 			x.phase = phaseRunning
 			x.resolve()
 		}
+	}
+}
+
+// compare makes a command without events look at what the database holds: it collides with nothing that others have written, and would put the row of the
+// run back to what is remembered of it. The lock is held.
+func (x *exec) compare(cmd *journal.Command) {
+	if len(cmd.Events) == 0 {
+		cmd.Read = journal.Read{Kind: journal.ReadSince, Since: x.seen - 1}
 	}
 }
 
@@ -280,6 +289,7 @@ func (x *exec) handOver() {
 	}
 	cmd := x.owned(x.take())
 	cmd.Lease, cmd.WakeAt = journal.LeaseRelease, x.eng.now()
+	x.compare(cmd)
 	x.mu.Unlock()
 	x.leave(ErrStopped)
 	_, _ = x.me.committer.Do(x.eng.hard, cmd) // if it fails, the run is freed with the incarnation
