@@ -142,6 +142,9 @@ func (c *client) start(ctx context.Context, o *order) string {
 	if o.Keyed {
 		opts = append(opts, cairn.StartKey(o.Name))
 	}
+	if o.Later > 0 {
+		opts = append(opts, cairn.StartAfter(time.Duration(o.Later)*time.Millisecond))
+	}
 	l := line{Ask: askStart, Order: o.Name}
 	if !c.past.asked[o.Name] {
 		c.say(saysAsk, l)

@@ -49,6 +49,7 @@ type order struct {
 	Keyed  bool   // it is started with a key, and so can be asked for again
 	Meddle string // what its client does to it, "": nothing
 	After  int    // milliseconds until then
+	Later  int    // milliseconds until the run begins
 }
 
 // stranger returns a generator that belongs to one name and to no other.
@@ -70,6 +71,9 @@ func orderOf(seed uint64, client, n int) order {
 		o.Meddle = meddleCancel
 	case roll < 25:
 		o.Meddle = meddleTerminate
+	}
+	if r.IntN(8) == 0 {
+		o.Later = r.IntN(1500)
 	}
 	if o.Meddle != "" {
 		o.Keyed = true
