@@ -1,9 +1,12 @@
 package torture
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -73,15 +76,25 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 		}
 		outcomes[e.Key] = o
 	}
+	begun := map[string]int{} // starts without an outcome
 	for i := range events {
 		e := &events[i]
 		switch d := e.Data.(type) {
+		case *journal.StepStarted:
+			begun[e.Key]++
 		case *journal.StepCompleted:
 			end(e, outcome{e.At, d.Attempt, nil})
 		case *journal.StepFailed:
 			end(e, outcome{e.At, d.Attempt, d.Error})
 		case *journal.StepRetrying:
 			retries[e.Key]++
+			delete(begun, e.Key)
+		case *journal.RunResumed:
+			clear(begun)
+		case *journal.RunParked:
+			if d.Error != nil && d.Error.Code == engine.CodePoison && !slices.ContainsFunc(slices.Collect(maps.Values(begun)), isPoison) {
+				a.found("%s (%s) was parked as poison, and no step was begun so often", r.id, r.order.Name)
+			}
 		}
 	}
 	for key, o := range outcomes {
@@ -96,6 +109,9 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 		}
 	}
 }
+
+// isPoison reports whether a step was begun so often without an outcome that its run may be parked.
+func isPoison(starts int) bool { return starts >= 3 }
 
 // isWork tells the steps of journeys from children and decisions, which have no body.
 func isWork(key string) bool {
