@@ -22,11 +22,9 @@ const tortured = 18 * time.Second
 // TestTorture is the short version of "make torture": real processes, both stores, every kind of blow. TORTURE_SEED chooses orders and blows.
 func TestTorture(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "torture.exe")
-	output, err := exec.Command("go", "build", "-o", program, "./torture").CombinedOutput()
-	require.NoError(t, err, string(output))
-	seed := rand.Uint64N(1_000_000) + 1
+	program, seed := buildProgram(t), rand.Uint64N(1_000_000)+1
 	if given := os.Getenv("TORTURE_SEED"); given != "" {
+		var err error
 		seed, err = strconv.ParseUint(given, 10, 64)
 		require.NoError(t, err)
 	}
@@ -42,4 +40,13 @@ func TestTorture(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
+}
+
+// buildProgram builds the torture program, and returns where it is.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "torture.exe")
+	output, err := exec.Command("go", "build", "-o", program, "./torture").CombinedOutput()
+	require.NoError(t, err, string(output))
+	return program
 }
