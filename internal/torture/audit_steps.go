@@ -76,7 +76,7 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 		}
 		outcomes[e.Key] = o
 	}
-	begun := map[string]int{} // starts without an outcome
+	begun, paused := map[string]int{}, false // starts without an outcome
 	for i := range events {
 		e := &events[i]
 		switch d := e.Data.(type) {
@@ -90,9 +90,11 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 			retries[e.Key]++
 			delete(begun, e.Key)
 		case *journal.RunResumed:
-			clear(begun)
+			if !paused { // somebody has looked at what was begun so often
+				clear(begun)
+			}
 		case *journal.RunParked:
-			if d.Error != nil && d.Error.Code == engine.CodePoison && !slices.ContainsFunc(slices.Collect(maps.Values(begun)), isPoison) {
+			if paused = d.Asked; d.Error != nil && d.Error.Code == engine.CodePoison && !slices.ContainsFunc(slices.Collect(maps.Values(begun)), isPoison) {
 				a.found("%s (%s) was parked as poison, and no step was begun so often", r.id, r.order.Name)
 			}
 		}
