@@ -20,6 +20,7 @@ type audit struct {
 	report  *Report
 	found   func(format string, args ...any)
 	effects map[string]map[string][]effect // of runs, by the keys of their steps
+	others  map[string]bool                // processes that execute another version
 	stalls  map[string][]pauseSpan         // of processes
 	runs    map[string]*audited
 	orders  map[string][]*audited
@@ -54,15 +55,19 @@ type effect struct {
 func (o *orchestra) audit(ctx context.Context, st store.Reader) error {
 	a := &audit{
 		st: st, report: &o.report, found: o.found, effects: map[string]map[string][]effect{}, stalls: map[string][]pauseSpan{},
-		runs: map[string]*audited{}, orders: map[string][]*audited{}, tokens: map[string]*audited{},
+		others: map[string]bool{}, runs: map[string]*audited{}, orders: map[string][]*audited{}, tokens: map[string]*audited{},
 	}
 	for _, p := range o.workers {
 		for _, l := range p.past {
 			a.stalls[l.name] = append(a.stalls[l.name], l.stopped...)
+			a.others[l.name] = p.program != o.Program
 		}
 	}
 	if err := a.readWorkers(o.dir); err != nil {
 		return err
+	}
+	if o.report.Mixed && o.report.OtherEffects == 0 {
+		a.found("the workers of the other version did nothing")
 	}
 	if err := a.views(ctx); err != nil {
 		return err

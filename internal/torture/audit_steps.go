@@ -56,6 +56,9 @@ func (a *audit) effect(life string, l *line) {
 	}
 	if !e.ended {
 		a.report.Effects++
+		if a.others[life] {
+			a.report.OtherEffects++
+		}
 	}
 	keys[l.Key] = append(keys[l.Key], e)
 }

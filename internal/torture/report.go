@@ -22,17 +22,18 @@ type Report struct {
 	Fulls    int64 // times that the disk was full
 	NotFull  error // why it never was
 
-	Runs       int64
-	Events     int64
-	Steps      int64 // with an outcome
-	Starts     int64 // that were acknowledged
-	Sends      int64 // that were acknowledged
-	Deaths     int64 // processes that their peers declared dead
-	LeasesLost int64 // processes that found that they were declared dead, or might be
-	Poisoned   int64 // runs that were parked because their processes died, and resumed
-	Effects    int64 // bodies of steps that were begun
-	Repeated   int64 // of those, with the run, step and attempt of another one
-	Zombies    int64 // of those, by a process that had stood still, after another one had recorded the outcome
+	Runs         int64
+	Events       int64
+	Steps        int64 // with an outcome
+	Starts       int64 // that were acknowledged
+	Sends        int64 // that were acknowledged
+	Deaths       int64 // processes that their peers declared dead
+	LeasesLost   int64 // processes that found that they were declared dead, or might be
+	Poisoned     int64 // runs that were parked because their processes died, and resumed
+	Effects      int64 // bodies of steps that were begun
+	Repeated     int64 // of those, with the run, step and attempt of another one
+	OtherEffects int64 // of those, by workers of the other version
+	Zombies      int64 // of those, by a process that had stood still, after another one had recorded the outcome
 
 	Findings []string
 	Kept     string // where everything is, if something was found
@@ -78,6 +79,7 @@ func Table(w io.Writer, reports ...*Report) error {
 	row("runs parked as poison, resumed", func(r *Report) any { return r.Poisoned })
 	row("bodies begun", func(r *Report) any { return r.Effects })
 	row("of those, repeated", func(r *Report) any { return r.Repeated })
+	row("of those, by the other version", func(r *Report) any { return r.OtherEffects })
 	row("of those, by zombies", func(r *Report) any { return r.Zombies })
 	row("findings", func(r *Report) any { return len(r.Findings) })
 	return t.Flush()
