@@ -251,12 +251,25 @@ func (x *exec) lookAtChildren() {
 	}
 	x.mu.Unlock()
 	for _, id := range ids {
-		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
-		switch {
+		switch run, err := x.readChild(id); {
 		case journal.CodeOf(err) == journal.CodeRunNotFound: // somebody has deleted it
 			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: journal.AsError(err)}})
-		case err == nil && run.Status.Terminal():
+		case err != nil:
+			x.leave(err)
+			return
+		case run.Status.Terminal():
 			x.noteChild(run)
+		}
+	}
+}
+
+// readChild reads a child. While the database cannot be reached it is tried again: a run that was woken because its child has ended, and does not see that, would
+// be given back and never be woken again.
+func (x *exec) readChild(id journal.ID) (*journal.Run, error) {
+	for {
+		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
+		if err == nil || !temporary(journal.CodeOf(err)) || x.isGone() || !x.eng.pause() {
+			return run, err
 		}
 	}
 }

@@ -459,11 +459,15 @@ func (r *reduction) mark() {
 	}
 }
 
-// MarkDue marks the run as due, if it exists and goes on.
+// MarkDue marks the run as due, if it exists and goes on. Its row is written also if it is due already: that may be something remembered, and meanwhile
+// another process has claimed the run and given it back. The row is changed only if nobody has.
 func (s *State) MarkDue(now Time) {
 	run := s.Run
-	if run != nil && !run.Status.Terminal() && run.ParkedAt == 0 && (run.WakeAt == 0 || run.WakeAt > now) {
-		s.editRun().WakeAt = now
+	if run != nil && !run.Status.Terminal() && run.ParkedAt == 0 {
+		next := s.editRun()
+		if next.WakeAt == 0 || next.WakeAt > now {
+			next.WakeAt = now
+		}
 	}
 }
 
