@@ -76,7 +76,7 @@ test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreS
 .PHONY: test/sim
 test/sim: ## Kill each primitive everywhere, and simulate for SIM_SECONDS seconds, or as many SEEDS as given
 	@$(TIMED) test/kill go test -count=1 -timeout 5m -run '^TestPromiseKill$$' $(TESTFLAGS) .
-	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m $(TESTFLAGS) $$packages
+	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m -v $(TESTFLAGS) $$packages | grep -Ev '^(=== |    --- PASS)' 
 
 .PHONY: test/fuzz
 test/fuzz: ## Run each fuzz target for FUZZTIME
@@ -91,6 +91,10 @@ record: ## Record runs of the examples that are not in their testdata yet; it ov
 .PHONY: sim
 sim: ## Simulate SEEDS seeds (1000 unless given), however long it takes
 	@$(call packages,sim) SIM_SECONDS= SEEDS=$(or $(SEEDS),1000) $(TIMED) $@ go test -count=1 -timeout 0 -v $(TESTFLAGS) $$packages
+
+.PHONY: soak
+soak: ## Simulate other seeds each time, until it is stopped or one fails; says once a minute how many it were
+	@$(call packages,sim) SOAK=1 $(TIMED) $@ go test -count=1 -timeout 0 -v -run '^Test(Engine)?Seeds$$' $(TESTFLAGS) $$packages
 
 .PHONY: bench
 bench: ## Run the benchmarks: make bench ARGS="..."

@@ -39,9 +39,9 @@ func (w *world) resume(eng *engine.Engine, id journal.ID) {
 
 // awaitEnd waits for the end of a run and looks at its outcome and its journal.
 func (w *world) awaitEnd(eng *engine.Engine, id journal.ID, input string) {
-	patience := 3 * time.Minute
+	patience := 90 * time.Second
 	if w.failed() {
-		patience = 20 * time.Second
+		patience = 5 * time.Second
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()

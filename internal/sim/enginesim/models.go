@@ -64,10 +64,10 @@ func (s runState) step(op runOp) (runState, bool) {
 		s.parked = true
 		return s, applied && live
 	case string(askResume):
-		switch op.answer {
-		case answer(journal.CodeRunEnded):
+		if op.answer == answer(journal.CodeRunEnded) {
 			return s, s.ended != ""
-		case answer(journal.CodeIllegalTransition):
+		}
+		if op.answer == answer(journal.CodeIllegalTransition) {
 			return s, live && !s.parked
 		}
 		ok := applied && live && s.parked

@@ -12,7 +12,8 @@ func (w *world) reference(name string) string { return w.referencePart(name, 0) 
 
 func (w *world) referencePart(name string, depth int) string {
 	a := sim.NewActor(w.plan.Seed, "workflow "+name)
-	out := name + ":"
+	var out strings.Builder
+	out.WriteString(name + ":")
 	for i := range 2 + a.Pick(4) {
 		part := Part(a.Pick(int(parts)))
 		if !w.has(part) {
@@ -24,38 +25,38 @@ func (w *world) referencePart(name string, depth int) string {
 			a.Pick(4)
 		case partChild:
 			if depth < 2 {
-				out += "{" + w.referencePart(fmt.Sprintf("%s.%d", name, i), depth+1) + "}"
+				out.WriteString("{" + w.referencePart(fmt.Sprintf("%s.%d", name, i), depth+1) + "}")
 			}
 		case partRace:
-			out += fmt.Sprintf("(race %d)", i)
+			fmt.Fprintf(&out, "(race %d)", i)
 		case partPoll:
-			out += fmt.Sprintf("(poll %d)", i)
+			fmt.Fprintf(&out, "(poll %d)", i)
 		case partDeadline:
-			out += "(deadline)"
+			out.WriteString("(deadline)")
 		case partSleep:
 			a.Pick(2000)
-			out += "z"
+			out.WriteString("z")
 		case partHook:
 			token := fmt.Sprintf("%s-%d", name, i)
 			var all []string
 			for k := range 1 + a.Pick(2) {
 				all = append(all, string(payloadOf(token, fmt.Sprintf("k%d", k))))
 			}
-			out += "<" + strings.Join(all, " ") + ">"
+			out.WriteString("<" + strings.Join(all, " ") + ">")
 		case partBranches:
 			if depth < 2 {
-				out += "("
+				out.WriteString("(")
 				for k := range 3 {
-					out += w.referencePart(fmt.Sprintf("%s.%d.%d", name, i, k), depth+1)
+					out.WriteString(w.referencePart(fmt.Sprintf("%s.%d.%d", name, i, k), depth+1))
 				}
-				out += ")"
+				out.WriteString(")")
 			}
 		case partStep, partSteps:
-			out += fmt.Sprintf("[%d]", i)
+			fmt.Fprintf(&out, "[%d]", i)
 		case parts:
 		}
 	}
-	return out
+	return out.String()
 }
 
 // referenceChunks are those that a run's stream has in the end, without what failed; children have streams of their own.

@@ -58,6 +58,7 @@ func (deafNotifier) ListenStreams(context.Context, func(journal.ID) bool) (<-cha
 // readers follow the stream of a run while processes die.
 type readers struct {
 	world   *world
+	ctx     context.Context
 	run     journal.ID
 	all     sync.WaitGroup
 	mu      sync.Mutex
@@ -69,20 +70,21 @@ type readers struct {
 
 // followAll starts readers of the streams of all runs. Where the power will be cut, they come after that.
 func (w *world) followAll() *audience {
-	all := &audience{}
+	ctx, cancel := context.WithCancel(context.Background())
+	all := &audience{leave: cancel}
 	all.started.Go(func() {
 		if cut := w.plan.cuts(); cut > 0 {
 			time.Sleep(max(0, cut+10*time.Millisecond-time.Since(w.began)))
 			<-w.powerless()
 		}
-		st, err := w.open()
+		st, err := w.open() //nolint:contextcheck // the store is closed when all have read, not when they are told to leave
 		if err != nil {
 			w.fail("readers: %w", err)
 			return
 		}
 		all.st = st
 		for _, id := range w.ids {
-			all.readers = append(all.readers, w.follow(st, id))
+			all.readers = append(all.readers, w.follow(ctx, st, id))
 		}
 	})
 	return all
@@ -91,6 +93,7 @@ func (w *world) followAll() *audience {
 // audience is the readers of all runs, with a store of their own.
 type audience struct {
 	started sync.WaitGroup
+	leave   context.CancelFunc
 	st      store.Store
 	readers []*readers
 }
@@ -98,8 +101,12 @@ type audience struct {
 // check is called when all runs have ended.
 func (all *audience) check(w *world) {
 	all.started.Wait()
+	defer all.leave()
 	if all.st == nil {
 		return
+	}
+	if w.failed() { // a run that does not end has a stream that does not end
+		all.leave()
 	}
 	for i, r := range all.readers {
 		r.check(all.st, fmt.Sprint(w.plan.Runs[i]))
@@ -109,15 +116,12 @@ func (all *audience) check(w *world) {
 	}
 }
 
-// readersPatience is how long readers wait for the end of their stream, in virtual time.
-const readersPatience = 10 * time.Minute
-
 // follow starts readers of a run's stream: one from the beginning, one of what is settled, one who is slow, and one who joins late, again and again.
-func (w *world) follow(st store.Store, run journal.ID) *readers {
+func (w *world) follow(ctx context.Context, st store.Store, run journal.ID) *readers {
 	if w.plan.Seed%4 != 1 { // looking at the version of the file again and again costs time, though virtual
 		st = deafStore{st}
 	}
-	r := &readers{world: w, run: run}
+	r := &readers{world: w, ctx: ctx, run: run}
 	hub := stream.NewHub(st, 100e6, nil)
 	r.all.Go(func() { r.seen = r.read(hub, stream.Request{}) })
 	r.all.Go(func() { r.settled = r.read(hub, stream.Request{Settled: true}) })
@@ -140,9 +144,7 @@ func (r *readers) readSome(hub *stream.Hub, q stream.Request, n int, pause time.
 	q.Key = store.StreamKey{Namespace: namespace, Run: r.run, Name: streamName}
 	var got []string
 	next := q.From
-	ctx, cancel := context.WithTimeout(context.Background(), readersPatience)
-	defer cancel()
-	for c, err := range hub.Read(ctx, q) {
+	for c, err := range hub.Read(r.ctx, q) {
 		if err == nil && ((!q.Settled && c.Index != next) || c.Index < next) {
 			err = fmt.Errorf("chunk %d came where %d should have", c.Index, next)
 		}
@@ -168,6 +170,9 @@ func (r *readers) readSome(hub *stream.Hub, q stream.Request, n int, pause time.
 func (r *readers) check(st store.Store, name string) {
 	r.all.Wait()
 	w := r.world
+	if r.ctx.Err() != nil {
+		return
+	}
 	for _, err := range r.failed {
 		w.fail("stream of run%s: %w", name, err)
 	}

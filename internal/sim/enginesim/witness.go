@@ -100,7 +100,7 @@ func (t *witnessTx) Load(ctx context.Context, want *store.LoadSet) (*store.Loade
 func (t *witnessTx) Commit(ctx context.Context, changes *store.Changes) error {
 	p := t.w.w.p
 	if err := p.gate(); err != nil {
-		t.Tx.Rollback()
+		t.Rollback()
 		return err
 	}
 	world := p.slot.w
@@ -183,18 +183,19 @@ func (w *world) describe(changes *store.Changes) string {
 	var parts []string
 	for i := range changes.Runs {
 		c := &changes.Runs[i]
-		text := w.nameOf(c.State.Run.ID)
+		text := []string{w.nameOf(c.State.Run.ID)}
 		for k := range c.Events {
 			e := &c.Events[k]
-			text += fmt.Sprintf(" %d:%s", e.Seq, e.Type)
-			if e.Key != "" {
-				text += "(" + e.Key + ")"
+			if e.Key == "" {
+				text = append(text, fmt.Sprintf("%d:%s", e.Seq, e.Type))
+			} else {
+				text = append(text, fmt.Sprintf("%d:%s(%s)", e.Seq, e.Type, e.Key))
 			}
 		}
 		if owner := c.State.Run.Owner; c.Was == nil || owner != c.Was.Owner {
-			text += " owner=" + shortID(owner)
+			text = append(text, "owner="+shortID(owner))
 		}
-		parts = append(parts, text)
+		parts = append(parts, strings.Join(text, " "))
 	}
 	for i := range changes.Streams {
 		parts = append(parts, "stream of "+w.nameOf(changes.Streams[i].Run))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
@@ -23,87 +24,76 @@ func (w *world) workflow(b *engine.Branch, in journal.Payload) (journal.Payload,
 
 func (w *world) part(b *engine.Branch, name string, depth int) (string, error) {
 	a := sim.NewActor(w.plan.Seed, "workflow "+name)
-	out := name + ":"
+	var out strings.Builder
+	out.WriteString(name + ":")
 	for i := range 2 + a.Pick(4) {
 		part := Part(a.Pick(int(parts)))
 		if !w.has(part) {
 			continue
 		}
-		switch part {
-		case partAttributes:
-			if err := b.SetAttributes("attributes", []journal.AttrChange{{Key: fmt.Sprint("a", i), Value: name}}); err != nil {
-				return "", err
-			}
-		case partStream:
-			if err := w.tell(b, name, i, 1+a.Pick(4)); err != nil {
-				return "", err
-			}
-		case partChild:
-			if depth < 2 {
-				p, err := w.childOf(b, fmt.Sprintf("%s.%d", name, i), depth)
-				if err != nil {
-					return "", err
-				}
-				out += p
-			}
-		case partRace:
-			s, err := w.race(b, i)
-			if err != nil {
-				return "", err
-			}
-			out += s
-		case partPoll:
-			s, err := w.poll(b, i)
-			if err != nil {
-				return "", err
-			}
-			out += s
-		case partDeadline:
-			s, err := w.deadline(b)
-			if err != nil {
-				return "", err
-			}
-			out += s
-		case partSleep:
-			d := time.Duration(1+a.Pick(2000)) * time.Millisecond
-			if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) }); err != nil {
-				return "", err
-			}
-			out += "z"
-		case partHook:
-			s, err := w.receive(b, fmt.Sprintf("%s-%d", name, i), 1+a.Pick(2))
-			if err != nil {
-				return "", err
-			}
-			out += s
-		case partBranches:
-			if depth < 2 {
-				s, err := w.branches(b, name, i, depth)
-				if err != nil {
-					return "", err
-				}
-				out += s
-			}
-		case partStep, partSteps:
-			p, err := b.Step(engine.StepSpec{Name: "step", Retry: engine.Retry{Attempts: 3, First: 50 * time.Millisecond}},
-				func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
-					w.bodyBegins(info.Run, info.Key)
-					if err := tellStep(ctx, info, name, i); err != nil {
-						return nil, err
-					}
-					time.Sleep(time.Millisecond)
-					if i%2 == 1 && info.Attempt == 1 {
-						return nil, journal.Errorf("flaky", "the first attempt fails")
-					}
-					return journal.Payload(fmt.Sprintf("[%d]", i)), nil
-				})
-			if err != nil {
-				return "", err
-			}
-			out += string(p)
+		text, err := w.do(b, a, part, place{name, i, depth})
+		if err != nil {
+			return "", err
 		}
+		out.WriteString(text)
 	}
-	return out, nil
+	return out.String(), nil
+}
+
+// place is where in a workflow something is done.
+type place struct {
+	name     string // of the part
+	i, depth int
+}
+
+// do does one thing, and returns what it adds to the result.
+func (w *world) do(b *engine.Branch, a *sim.Actor, part Part, at place) (string, error) {
+	switch part {
+	case partAttributes:
+		return "", b.SetAttributes("attributes", []journal.AttrChange{{Key: fmt.Sprint("a", at.i), Value: at.name}})
+	case partStream:
+		return "", w.tell(b, at.name, at.i, 1+a.Pick(4))
+	case partRace:
+		return w.race(b, at.i)
+	case partPoll:
+		return w.poll(b, at.i)
+	case partDeadline:
+		return w.deadline(b)
+	case partSleep:
+		d := time.Duration(1+a.Pick(2000)) * time.Millisecond
+		return "z", b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) })
+	case partHook:
+		return w.receive(b, fmt.Sprintf("%s-%d", at.name, at.i), 1+a.Pick(2))
+	case partChild:
+		if at.depth < 2 {
+			return w.childOf(b, fmt.Sprintf("%s.%d", at.name, at.i), at.depth)
+		}
+	case partBranches:
+		if at.depth < 2 {
+			return w.branches(b, at.name, at.i, at.depth)
+		}
+	case partStep, partSteps:
+		return w.step(b, at)
+	case parts:
+	}
+	return "", nil
+}
+
+// step has a body that fails at first where its place is odd.
+func (w *world) step(b *engine.Branch, at place) (string, error) {
+	p, err := b.Step(engine.StepSpec{Name: "step", Retry: engine.Retry{Attempts: 3, First: 50 * time.Millisecond}},
+		func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
+			w.bodyBegins(info.Run, info.Key)
+			if err := tellStep(ctx, info, at.name, at.i); err != nil {
+				return nil, err
+			}
+			time.Sleep(time.Millisecond)
+			if at.i%2 == 1 && info.Attempt == 1 {
+				return nil, journal.Errorf("flaky", "the first attempt fails")
+			}
+			return journal.Payload(fmt.Sprintf("[%d]", at.i)), nil
+		})
+	return string(p), err
 }
 
 // child is a workflow that others start: its input is the name of its part and how deep that is.
@@ -186,13 +176,13 @@ func (w *world) branches(b *engine.Branch, name string, i, depth int) (string, e
 		}
 		futures = append(futures, f)
 	}
-	out := "("
+	var out strings.Builder
 	for _, f := range futures {
 		p, err := b.Wait(f)
 		if err != nil {
 			return "", err
 		}
-		out += string(p)
+		out.Write(p)
 	}
-	return out + ")", nil
+	return "(" + out.String() + ")", nil
 }
