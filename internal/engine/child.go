@@ -250,6 +250,7 @@ func (x *exec) lookAtChildren() {
 		}
 	}
 	x.mu.Unlock()
+	slices.SortFunc(ids, journal.ID.Compare)
 	for _, id := range ids {
 		switch run, err := x.readChild(id); {
 		case journal.CodeOf(err) == journal.CodeRunNotFound: // somebody has deleted it

@@ -11,6 +11,7 @@ import (
 
 // judge waits for the end of all runs, now that nothing happens to the processes any more, and compares what came of them with what should have.
 func (w *world) judge(readers *audience) {
+	time.Sleep(lease) // a process that was about to die has died
 	eng := w.someone(0).eng
 	for i, id := range w.ids {
 		w.resume(eng, id)

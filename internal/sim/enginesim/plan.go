@@ -190,12 +190,12 @@ func (p *Plan) asks(a *sim.Actor) {
 func (p *Plan) blows(a *sim.Actor) {
 	for range 2 + a.Pick(6) {
 		b := Blow{At: within(a, p.Chaos), Slot: a.Pick(p.Slots)}
-		switch a.Pick(6) {
+		switch a.Pick(7) {
 		case 0, 1, 2:
 			b.Kind = blowKill
-		case 3, 4:
+		case 3, 4, 5:
 			b.Kind, b.For = blowFreeze, lease/2+within(a, 2*lease)
-		case 5:
+		case 6:
 			b.Kind, b.For = blowJump, within(a, 20*time.Second)-10*time.Second
 		}
 		p.Blows = append(p.Blows, b)

@@ -27,8 +27,8 @@ func TestPlantedBugsAreFound(t *testing.T) { //nolint:paralleltest // there is o
 		after, most uint64 // seeds
 		enginesim.Options
 	}{
-		{"the dead may write", 30, 30, breaks(broken{immortal: true})},
-		{"the dead may write, in an old epoch", 0, 20, breaks(broken{immortal: true, load: forgetClaims, commit: inOldEpoch})},
+		{"the dead may write", 15, 40, breaks(broken{immortal: true})},
+		{"the dead may write, in an old epoch", 15, 40, breaks(broken{immortal: true, load: forgetClaims, commit: inOldEpoch})},
 		{"a run that its owner left is not freed", 0, 10, breaks(broken{fence: func(context.Context, journal.ID) error { return nil }})},
 		{"a wake-up is lost", 0, 20, breaks(broken{commit: func(w *brokenWriter, c *store.Changes) { c.Wake = everyFifth(w, c.Wake) }})},
 		{"a commit that was applied is said not to be", 0, 20, breaks(broken{settle: func(*brokenWriter, bool) bool { return false }})},

@@ -56,13 +56,13 @@ func (w *world) post() {
 	}
 }
 
-// mailboxes returns those that are open, and one of ten that are not.
+// mailboxes returns those that are open, and one of twenty that are not.
 func (w *world) mailboxes() []mailbox {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []mailbox
 	for i, token := range slices.Sorted(maps.Keys(w.tokens)) {
-		if m := w.tokens[token]; !m.closed || i%10 == 0 {
+		if m := w.tokens[token]; !m.closed || i%20 == 0 {
 			all = append(all, *m)
 		}
 	}

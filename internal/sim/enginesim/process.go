@@ -24,13 +24,14 @@ type slot struct {
 
 	mu      sync.Mutex
 	counts  map[Point]int
+	turns   map[string]int
 	lives   int
 	current *process // nil: nobody is there
 	ready   bool     // its engine has started
 }
 
 func newSlot(w *world, no int) *slot {
-	s := &slot{w: w, no: no, faults: map[Point]map[int]PointFault{}, pace: map[Point]*sim.Actor{}, counts: map[Point]int{}}
+	s := &slot{w: w, no: no, faults: map[Point]map[int]PointFault{}, pace: map[Point]*sim.Actor{}, counts: map[Point]int{}, turns: map[string]int{}}
 	for _, at := range faultsAt {
 		s.faults[at.point] = map[int]PointFault{}
 		s.pace[at.point] = sim.NewActor(w.plan.Seed, fmt.Sprintf("pace of %s in %d", at.point, no))
@@ -41,6 +42,16 @@ func newSlot(w *world, no int) *slot {
 		}
 	}
 	return s
+}
+
+// turn waits for an instant that nobody else has: what is asked for about other things at this one comes before or after, always the same way.
+func (s *slot) turn(p Point, about string) {
+	name := fmt.Sprintf("turn of %s for %s in %d", about, p, s.no)
+	s.mu.Lock()
+	n := s.turns[name]
+	s.turns[name]++
+	s.mu.Unlock()
+	time.Sleep(within(sim.NewActor(s.w.plan.Seed, fmt.Sprint(name, " ", n)), 200*time.Microsecond))
 }
 
 // next returns what happens at the next interaction of a kind, and how long it takes without a fault.
@@ -103,6 +114,8 @@ func (p *process) isDead() bool {
 	}
 }
 
+func (p *process) isFrozen() bool { return p.frozen.Load() > time.Now().UnixNano() }
+
 // gate holds a process that is frozen, and stops one that is dead.
 func (p *process) gate() error {
 	for {
@@ -142,6 +155,7 @@ func (s *slot) start() (*process, error) {
 	s.mu.Lock()
 	s.current, s.ready = p, false
 	s.mu.Unlock()
+	<-s.w.powerless() // who comes later is struck by the next cut
 	st, err := s.w.open()
 	if err != nil {
 		return p, err
@@ -156,7 +170,7 @@ func (s *slot) start() (*process, error) {
 	stack = faultstore.Wrap(stack, func(journal.ID) faultstore.Plan { return p.plan })
 	ctx := engine.WithTesting(context.Background(), &engine.Testing{Now: p.now})
 	p.eng, err = engine.New(ctx, stack, engine.Config{
-		Lease: lease, Poll: poll, Entropy: sim.NewActor(s.w.plan.Seed, "ids of "+name), MaxWaiting: []int{0, -1, 2}[a.Pick(3)],
+		Lease: lease + within(a, time.Millisecond), Poll: poll + within(a, time.Millisecond), Entropy: sim.NewActor(s.w.plan.Seed, "ids of "+name), MaxWaiting: []int{0, -1, 2}[a.Pick(3)],
 	}, &engine.Workflow{Name: "random", Run: s.w.workflow}, &engine.Workflow{Name: "child", Run: s.w.child})
 	if err != nil {
 		return p, errors.Join(err, st.Close())
@@ -221,6 +235,7 @@ func (p *process) plan(op faultstore.Op, _ int) faultstore.Fault {
 // run lets processes live in a slot until the world ends.
 func (s *slot) run() {
 	a := sim.NewActor(s.w.plan.Seed, fmt.Sprint("slot ", s.no))
+	time.Sleep(within(a, time.Millisecond))
 	for {
 		p, err := s.start()
 		switch {
@@ -234,11 +249,6 @@ func (s *slot) run() {
 			}
 		case !p.isDead():
 			s.w.fail("engine %d does not start: %w", s.no, err)
-			return
-		}
-		select {
-		case <-s.w.powerless(): // until the power is back
-		case <-s.w.end:
 			return
 		}
 		time.Sleep(within(a, 500*time.Millisecond))

@@ -14,8 +14,12 @@ type shaky struct {
 	p *process
 }
 
+// lateBeat is how much later than everything else the heartbeat of a process that was frozen goes on.
+const lateBeat = 150 * time.Millisecond
+
 // meet is an interaction: it takes its time, and then it may fail, before or after it has been applied.
-func (s *shaky) meet(ctx context.Context, point Point, apply func() error) error {
+func (s *shaky) meet(ctx context.Context, point Point, about string, apply func() error) error {
+	s.p.slot.turn(point, about)
 	f, pace := s.p.slot.next(point)
 	if f.Kind == faultDelay {
 		pace += f.For
@@ -28,8 +32,12 @@ func (s *shaky) meet(ctx context.Context, point Point, apply func() error) error
 	if f.Kind == faultFail {
 		return journal.Errorf(journal.CodeUnreachable, "simulated")
 	}
+	held := s.p.isFrozen()
 	if err := s.p.gate(); err != nil {
 		return err
+	}
+	if held && point == pointBeat { // that this process was declared dead, it learns last
+		time.Sleep(lateBeat)
 	}
 	err := apply()
 	if gone := s.p.gate(); gone != nil {
@@ -41,8 +49,8 @@ func (s *shaky) meet(ctx context.Context, point Point, apply func() error) error
 	return err
 }
 
-func met[T any](ctx context.Context, s *shaky, point Point, read func() (T, error)) (v T, err error) {
-	err = s.meet(ctx, point, func() error {
+func met[T any](ctx context.Context, s *shaky, point Point, about string, read func() (T, error)) (v T, err error) {
+	err = s.meet(ctx, point, about, func() error {
 		var err error
 		v, err = read()
 		return err
@@ -52,67 +60,67 @@ func met[T any](ctx context.Context, s *shaky, point Point, read func() (T, erro
 
 // Run implements [store.Reader].
 func (s *shaky) Run(ctx context.Context, namespace string, id journal.ID, r store.Resolve) (*journal.Run, error) {
-	return met(ctx, s, pointRead, func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
+	return met(ctx, s, pointRead, "run"+id.String(), func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
 }
 
 // Runs implements [store.Reader].
 func (s *shaky) Runs(ctx context.Context, namespace string, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
-	return met(ctx, s, pointRead, func() (store.List[*journal.Run], error) { return s.Store.Runs(ctx, namespace, f, p) })
+	return met(ctx, s, pointRead, "runs"+f.Parent.String(), func() (store.List[*journal.Run], error) { return s.Store.Runs(ctx, namespace, f, p) })
 }
 
 // Journal implements [store.Reader].
 func (s *shaky) Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
-	return met(ctx, s, pointRead, func() (*store.Journal, error) { return s.Store.Journal(ctx, namespace, id, after) })
+	return met(ctx, s, pointRead, "journal"+id.String(), func() (*store.Journal, error) { return s.Store.Journal(ctx, namespace, id, after) })
 }
 
 // Outline implements [store.Reader].
 func (s *shaky) Outline(ctx context.Context, namespace string, id journal.ID) (*store.Journal, error) {
-	return met(ctx, s, pointRead, func() (*store.Journal, error) { return s.Store.Outline(ctx, namespace, id) })
+	return met(ctx, s, pointRead, "outline"+id.String(), func() (*store.Journal, error) { return s.Store.Outline(ctx, namespace, id) })
 }
 
 // Events implements [store.Reader].
 func (s *shaky) Events(ctx context.Context, namespace string, f store.EventFilter, p store.Page) (store.List[store.RunEvent], error) {
-	return met(ctx, s, pointRead, func() (store.List[store.RunEvent], error) { return s.Store.Events(ctx, namespace, f, p) })
+	return met(ctx, s, pointRead, "events"+f.Run.String(), func() (store.List[store.RunEvent], error) { return s.Store.Events(ctx, namespace, f, p) })
 }
 
 // HookByToken implements [store.Reader].
 func (s *shaky) HookByToken(ctx context.Context, namespace, token string, r store.Resolve) (*store.RunHook, error) {
-	return met(ctx, s, pointRead, func() (*store.RunHook, error) { return s.Store.HookByToken(ctx, namespace, token, r) })
+	return met(ctx, s, pointRead, "hook"+token, func() (*store.RunHook, error) { return s.Store.HookByToken(ctx, namespace, token, r) })
 }
 
 // Stream implements [store.Reader].
 func (s *shaky) Stream(ctx context.Context, key store.StreamKey, q store.StreamQuery) (*store.StreamPage, error) {
-	return met(ctx, s, pointRead, func() (*store.StreamPage, error) { return s.Store.Stream(ctx, key, q) })
+	return met(ctx, s, pointRead, "stream"+key.Run.String(), func() (*store.StreamPage, error) { return s.Store.Stream(ctx, key, q) })
 }
 
 // Due implements [store.Reader].
 func (s *shaky) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
-	return met(ctx, s, pointDue, func() ([]store.DueRun, error) { return s.Store.Due(ctx, f) })
+	return met(ctx, s, pointDue, "due", func() ([]store.DueRun, error) { return s.Store.Due(ctx, f) })
 }
 
 // NextDue implements [store.Reader].
 func (s *shaky) NextDue(ctx context.Context, after journal.Time) (journal.Time, error) {
-	return met(ctx, s, pointDue, func() (journal.Time, error) { return s.Store.NextDue(ctx, after) })
+	return met(ctx, s, pointDue, "next due", func() (journal.Time, error) { return s.Store.NextDue(ctx, after) })
 }
 
 // Peers implements [store.Reader].
 func (s *shaky) Peers(ctx context.Context) ([]store.Peer, error) {
-	return met(ctx, s, pointRead, func() ([]store.Peer, error) { return s.Store.Peers(ctx) })
+	return met(ctx, s, pointRead, "peers", func() ([]store.Peer, error) { return s.Store.Peers(ctx) })
 }
 
 // Owns implements [store.Reader].
 func (s *shaky) Owns(ctx context.Context, incarnation journal.ID) (bool, error) {
-	return met(ctx, s, pointRead, func() (bool, error) { return s.Store.Owns(ctx, incarnation) })
+	return met(ctx, s, pointRead, "owns", func() (bool, error) { return s.Store.Owns(ctx, incarnation) })
 }
 
 // Beat implements [store.Store].
 func (s *shaky) Beat(ctx context.Context, incarnation journal.ID) error {
-	return s.meet(ctx, pointBeat, func() error { return s.Store.Beat(ctx, incarnation) })
+	return s.meet(ctx, pointBeat, "beat", func() error { return s.Store.Beat(ctx, incarnation) })
 }
 
 // Fence implements [store.Store].
 func (s *shaky) Fence(ctx context.Context, incarnation journal.ID) error {
-	return s.meet(ctx, pointFence, func() error { return s.Store.Fence(ctx, incarnation) })
+	return s.meet(ctx, pointFence, "fence", func() error { return s.Store.Fence(ctx, incarnation) })
 }
 
 // OpenWriter implements [store.Store].

@@ -31,6 +31,7 @@ func (w *world) part(b *engine.Branch, name string, depth int) (string, error) {
 		if !w.has(part) {
 			continue
 		}
+		w.wait(name, i)
 		text, err := w.do(b, a, part, place{name, i, depth})
 		if err != nil {
 			return "", err
@@ -38,6 +39,11 @@ func (w *world) part(b *engine.Branch, name string, depth int) (string, error) {
 		out.WriteString(text)
 	}
 	return out.String(), nil
+}
+
+// wait lets a branch do what it does next at an instant of its own: what branches do at the same instant comes in an order that is up to the scheduler.
+func (w *world) wait(branch string, n int) {
+	time.Sleep(within(sim.NewActor(w.plan.Seed, fmt.Sprintf("instant %d of %s", n, branch)), time.Millisecond))
 }
 
 // place is where in a workflow something is done.
@@ -54,7 +60,7 @@ func (w *world) do(b *engine.Branch, a *sim.Actor, part Part, at place) (string,
 	case partStream:
 		return "", w.tell(b, at.name, at.i, 1+a.Pick(4))
 	case partRace:
-		return w.race(b, at.i)
+		return w.race(b, at)
 	case partPoll:
 		return w.poll(b, at.i)
 	case partDeadline:
@@ -87,7 +93,7 @@ func (w *world) step(b *engine.Branch, at place) (string, error) {
 			if err := tellStep(ctx, info, at.name, at.i); err != nil {
 				return nil, err
 			}
-			time.Sleep(time.Millisecond)
+			w.wait(at.name, 100+at.i)
 			if at.i%2 == 1 && info.Attempt == 1 {
 				return nil, journal.Errorf("flaky", "the first attempt fails")
 			}
@@ -113,16 +119,18 @@ func (w *world) childOf(b *engine.Branch, name string, depth int) (string, error
 }
 
 // race has three branches: one that sleeps too long, and two that return the same.
-func (w *world) race(b *engine.Branch, i int) (string, error) {
+func (w *world) race(b *engine.Branch, at place) (string, error) {
 	var futures []*engine.Future
 	for k := range 3 {
 		f, err := b.Go("racer", "", func(b *engine.Branch) (journal.Payload, error) {
+			w.wait(fmt.Sprint(at.name, " racer ", k), at.i)
 			d := []time.Duration{time.Hour, 30 * time.Millisecond, 50 * time.Millisecond}[k]
 			if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) }); err != nil {
 				return nil, err
 			}
+			w.wait(fmt.Sprint(at.name, " racer ", k), 100+at.i)
 			return b.Step(engine.StepSpec{Name: "won"}, func(context.Context, engine.StepInfo) (journal.Payload, error) {
-				return journal.Payload(fmt.Sprintf("(race %d)", i)), nil
+				return journal.Payload(fmt.Sprintf("(race %d)", at.i)), nil
 			})
 		})
 		if err != nil {

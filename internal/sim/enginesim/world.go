@@ -1,12 +1,15 @@
 package enginesim
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,7 +79,17 @@ func Run(plan *Plan, dir string, opts Options) *Report {
 	if err := w.run(); err != nil {
 		w.fail("%w", err)
 	}
-	return &Report{Trace: w.trace.Bytes(), Fired: w.faults, errs: w.errs, history: w.history}
+	return &Report{Trace: canonical(w.trace.Bytes()), Fired: w.faults, errs: w.errs, history: w.history}
+}
+
+// canonical sorts the lines of each instant: what happens at the same instant has no order.
+func canonical(trace []byte) []byte {
+	lines := bytes.SplitAfter(trace, []byte{'\n'})
+	instant := func(line []byte) []byte { return line[:min(len(line), 14)] }
+	slices.SortStableFunc(lines[:len(lines)-1], func(x, y []byte) int { // times have a fixed width
+		return cmp.Or(bytes.Compare(instant(x), instant(y)), bytes.Compare(x, y))
+	})
+	return bytes.Join(lines, nil)
 }
 
 // Err returns what was wrong. It looks at the histories of runs and hooks only now, because that takes real time.
