@@ -222,27 +222,35 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 	return true
 }
 
-// hand gives a run that waits in memory an event from outside, and takes it back in the same commit. It reports false if that cannot be done: then
-// the event was not written.
-func (x *exec) hand(e journal.Event) (*journal.Result, bool) {
+// hand gives a run that waits in memory an event from outside, and takes it back in the same commit. It returns nothing if that cannot be done: then
+// the event was not written. The error says that nobody knows whether it was.
+func (x *exec) hand(e journal.Event) (*journal.Result, error) {
 	x.mu.Lock()
 	if x.phase != phaseParked {
 		x.mu.Unlock()
-		return nil, false
+		return nil, nil //nolint:nilnil // it was not written
 	}
 	cmd := x.claiming([]journal.Event{e})
 	x.mu.Unlock()
 	if !x.eng.works(x) {
 		x.parked()
-		return nil, false
+		return nil, nil //nolint:nilnil // nor here
 	}
 	res, err := x.me.committer.Do(x.eng.hard, cmd)
 	if err != nil {
 		x.parked()
-		return nil, false
+		return nil, ifUnknown(err)
 	}
 	x.claimed(res, nil)
-	return res, true
+	return res, nil
+}
+
+// ifUnknown returns an error that says that nobody knows whether something was written. After any other, it was not, and can be tried in another way.
+func ifUnknown(err error) error {
+	if journal.CodeOf(err) == journal.CodeOutcomeUnknown {
+		return err
+	}
+	return nil
 }
 
 // refresh reads what others have written to the run. It reports false if the execution is over.
