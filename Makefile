@@ -76,7 +76,7 @@ test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreS
 .PHONY: test/sim
 test/sim: ## Kill each primitive everywhere, and simulate for SIM_SECONDS seconds, or as many SEEDS as given
 	@$(TIMED) test/kill go test -count=1 -timeout 5m -run '^TestPromiseKill$$' $(TESTFLAGS) .
-	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m -v $(TESTFLAGS) $$packages | grep -Ev '^(=== |    --- PASS)' 
+	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m -v $(TESTFLAGS) $$packages | grep -Ev '^(=== |    --- PASS)'
 
 .PHONY: test/fuzz
 test/fuzz: ## Run each fuzz target for FUZZTIME

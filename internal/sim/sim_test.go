@@ -14,10 +14,23 @@ import (
 	"github.com/cairn-workflow/cairn/internal/sim"
 )
 
+// inMemory returns a directory that is in memory where there is such a place: no test of this package needs the disk.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	const shared = "/dev/shm"
+	if info, err := os.Stat(shared); err != nil || !info.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(shared, "sim")
+	require.NoError(t, err)
+	return dir
+}
+
 // simulate runs a seed in a bubble of its own.
 func simulate(t *testing.T, seed uint64, opts sim.Options) (trace []byte, err error) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := inMemory(t)
+	defer func() { _ = os.RemoveAll(dir) }()
 	bubble.Run(t, func(*testing.T) { trace, err = sim.Run(seed, dir, opts) })
 	return trace, err
 }
