@@ -11,15 +11,22 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// OpenFunc and those below are the functions of SQLite's file systems.
+// The functions of SQLite's file systems.
 type (
-	OpenFunc   = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32 // opens a file
-	DeleteFunc = func(tls *libc.TLS, vfs, name uintptr, syncDir int32) int32                       // deletes a file
-	CloseFunc  = func(tls *libc.TLS, file uintptr) int32                                           // closes one
-	MoveFunc   = func(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32                   // reads or writes
-	SyncFunc   = func(tls *libc.TLS, file uintptr, flags int32) int32                              // syncs
-	CutFunc    = func(tls *libc.TLS, file uintptr, size int64) int32                               // truncates
-	SizeFunc   = func(tls *libc.TLS, file, out uintptr) int32                                      // asks for the size
+	// OpenFunc opens a file.
+	OpenFunc = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
+	// DeleteFunc deletes a file.
+	DeleteFunc = func(tls *libc.TLS, vfs, name uintptr, syncDir int32) int32
+	// CloseFunc closes a file.
+	CloseFunc = func(tls *libc.TLS, file uintptr) int32
+	// MoveFunc reads or writes.
+	MoveFunc = func(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32
+	// SyncFunc syncs a file.
+	SyncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
+	// CutFunc truncates a file.
+	CutFunc = func(tls *libc.TLS, file uintptr, size int64) int32
+	// SizeFunc asks for the size of a file.
+	SizeFunc = func(tls *libc.TLS, file, out uintptr) int32
 )
 
 // What belongs to memory of SQLite's, by its address.
