@@ -86,6 +86,10 @@ test/fuzz: ## Run each fuzz target for FUZZTIME
 record: ## Record runs of the examples that are not in their testdata yet; it overwrites none
 	go test -count=1 -run '^TestRecordedRuns$$' $$(grep -rl --include='*_test.go' '^func TestRecordedRuns' examples | xargs -n1 dirname | sed 's,^,./,') -record
 
+.PHONY: fixtures
+fixtures: ## Write databases with the code of old commits that are not in testdata yet; it overwrites none
+	scripts/fixtures.sh
+
 ##@ Measure
 
 .PHONY: sim
