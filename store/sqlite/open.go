@@ -100,12 +100,31 @@ func openFile(ctx context.Context, path string, cfg *Config, f files) (*Store, e
 		f.pragmas = append(f.pragmas, fmt.Sprintf("wal_autocheckpoint(%d)", f.autocheckpoint))
 	}
 	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}, s.cfg.ReadOnly, f.pragmas...)
-	if s.cfg.ReadOnly {
-		if _, err := os.Stat(path); err != nil {
-			return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
+	_, err = os.Stat(path)
+	switch {
+	case s.cfg.ReadOnly && err != nil:
+		return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
+	case !s.cfg.ReadOnly && err == nil:
+		look, err := s.look(ctx, name)
+		if err != nil {
+			return nil, err
 		}
+		defer func() { _ = look.Close() }() // when others are open: the last one copies the log
 	}
 	return s.start(ctx)
+}
+
+// look refuses a database that this program cannot use, before anything is done to the file: the connections of a store change its journal mode.
+func (s *Store) look(ctx context.Context, vfs string) (*sql.DB, error) {
+	q := url.Values{"vfs": {vfs}, "mode": {"rw"}, "_pragma": {"busy_timeout(0)", "query_only(1)"}}
+	db, err := connect((&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(s.path), RawQuery: q.Encode()}).String(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pending(ctx, db); err != nil {
+		return nil, errorsJoin(err, db.Close())
+	}
+	return db, nil
 }
 
 // Memory opens a database in memory. It is empty, nobody else sees it, and it is gone when it is closed.
@@ -165,7 +184,11 @@ func dsn(u *url.URL, readOnly bool, more ...string) string {
 
 // connect returns a pool of connections to the file.
 func (s *Store) connect(limit int) (*sql.DB, error) {
-	c, err := sqlite.NewConnector(s.dsn)
+	return connect(s.dsn, limit)
+}
+
+func connect(dsn string, limit int) (*sql.DB, error) {
+	c, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, classify("open", err)
 	}
