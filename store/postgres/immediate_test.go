@@ -41,9 +41,8 @@ func (d *doomed) open() *Store {
 }
 
 // load writes with several committers until ctx ends.
-func (d *doomed) load(ctx context.Context, seed uint64) (wait func()) {
+func (d *doomed) load(ctx context.Context, s *Store, seed uint64) (wait func()) {
 	d.Helper()
-	s := d.open()
 	var group sync.WaitGroup
 	for i := range uint64(3) {
 		work := storetest.Work{Ledger: &d.ledger, Seed: seed + i, Largest: 40 << 10}
@@ -74,7 +73,7 @@ func TestImmediateShutdown(t *testing.T) {
 	for life := range lives {
 		d.life.Store(int64(life))
 		ctx, cancel := context.WithCancel(t.Context())
-		wait := d.load(ctx, uint64(life)*10)
+		wait := d.load(ctx, d.open(), uint64(life)*10)
 		d.acknowledged(100 + 37*life)
 		require.NoError(t, d.StopImmediate())
 		cancel() // the writers die with it
@@ -90,7 +89,7 @@ func TestImmediateShutdownIsSurvived(t *testing.T) {
 	t.Parallel()
 	d := newDoomed(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	wait := d.load(ctx, 1)
+	wait := d.load(ctx, d.open(), 1)
 	for range 3 {
 		d.acknowledged(100)
 		require.NoError(t, d.StopImmediate())
