@@ -172,13 +172,15 @@ func (r *recorded) failures(t *testing.T, moments []int, rnd *rand.Rand, one boo
 	return failed
 }
 
-// aroundSyncs returns the moments before and after each sync, every n-th of them.
-func (r *recorded) aroundSyncs(n int) (moments []int) {
+// aroundSyncs returns the moments before and after each sync, every n-th of them, and the end.
+func (r *recorded) aroundSyncs(n int) []int {
+	moments := []int{r.worked}
 	for i, at := range r.Syncs() {
 		if i%n == 0 {
 			moments = append(moments, at, at+1)
 		}
 	}
+	slices.Sort(moments)
 	return slices.Compact(moments)
 }
 
@@ -188,7 +190,7 @@ func TestPowerLoss(t *testing.T) {
 	seeds, rounds, every, few := 2, 25, 1, false
 	switch {
 	case os.Getenv("CAIRN_VERIFY") != "":
-		seeds, rounds = 20, 60
+		seeds, rounds = 8, 60
 	case testing.Short():
 		seeds, every, few = 1, 3, true
 	}
