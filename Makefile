@@ -7,8 +7,10 @@ SHELL := bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
 
-# Set these on the command line: make sim SEEDS=500, make bench ARGS="fan".
+# Set these on the command line: make sim SEEDS=500, make bench ARGS="fan", make torture MINUTES=1 ARGS="--seed 7".
 ARGS ?=
+MINUTES ?= 10
+OTHER ?=
 SEEDS ?=
 SIM_SECONDS ?= 60
 FUZZTIME ?= 1s
@@ -63,7 +65,7 @@ fmt: $(LINT) ## Format all Go code
 
 .PHONY: test
 test: export CAIRN_REQUIRE_POSTGRES := 1
-test: setup lint test/unit test/store test/sim test/fuzz ## Everything a change must pass: setup, lint, unit, store, sim, fuzz
+test: setup lint test/unit test/store test/sim test/torture test/fuzz ## Everything a change must pass: setup, lint, unit, store, sim, torture, fuzz
 
 .PHONY: test/unit
 test/unit: $(PGRUN) ## Test all packages but those below, with the race detector
@@ -76,7 +78,11 @@ test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreS
 .PHONY: test/sim
 test/sim: ## Kill each primitive everywhere, and simulate for SIM_SECONDS seconds, or as many SEEDS as given
 	@$(TIMED) test/kill go test -count=1 -timeout 5m -run '^TestPromiseKill$$' $(TESTFLAGS) .
-	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m $(TESTFLAGS) $$packages
+	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m -v $(TESTFLAGS) $$packages | grep -Ev '^(=== |    --- PASS)'
+
+.PHONY: test/torture
+test/torture: ## Hurt real processes on both stores for half a minute, and audit what they leave
+	@$(call packages,torture) $(TIMED) $@ go test -count=1 -timeout 5m $(TESTFLAGS) $$packages
 
 .PHONY: test/fuzz
 test/fuzz: ## Run each fuzz target for FUZZTIME
@@ -86,11 +92,23 @@ test/fuzz: ## Run each fuzz target for FUZZTIME
 record: ## Record runs of the examples that are not in their testdata yet; it overwrites none
 	go test -count=1 -run '^TestRecordedRuns$$' $$(grep -rl --include='*_test.go' '^func TestRecordedRuns' examples | xargs -n1 dirname | sed 's,^,./,') -record
 
+.PHONY: fixtures
+fixtures: ## Write databases with the code of old commits that are not in testdata yet; it overwrites none
+	scripts/fixtures.sh
+
 ##@ Measure
 
 .PHONY: sim
 sim: ## Simulate SEEDS seeds (1000 unless given), however long it takes
 	@$(call packages,sim) SIM_SECONDS= SEEDS=$(or $(SEEDS),1000) $(TIMED) $@ go test -count=1 -timeout 0 -v $(TESTFLAGS) $$packages
+
+.PHONY: torture
+torture: ## Hurt real processes for MINUTES on each store, and audit; OTHER=commit lets that version do half of the work
+	@MINUTES=$(MINUTES) OTHER=$(OTHER) $(TIMED) $@ scripts/torture.sh $(ARGS)
+
+.PHONY: soak
+soak: ## Simulate other seeds each time, until it is stopped or one fails; says once a minute how many it were
+	@$(call packages,sim) SOAK=1 $(TIMED) $@ go test -count=1 -timeout 0 -v -run '^Test(Engine)?Seeds$$' $(TESTFLAGS) $$packages
 
 .PHONY: bench
 bench: ## Run the benchmarks: make bench ARGS="..."

@@ -237,7 +237,8 @@ func FailureOf(run *journal.Run) *journal.Error {
 	}
 }
 
-// lookAtChildren asks the database for children that may have ended without this process having noticed.
+// lookAtChildren asks the database for children that may have ended without this process having noticed. It insists on an answer: whoever takes a run
+// that a child has woken uses up that wake-up, and there is no other.
 func (x *exec) lookAtChildren() {
 	if x.replay != nil {
 		return // there are none: what became of them is in the record
@@ -250,13 +251,32 @@ func (x *exec) lookAtChildren() {
 		}
 	}
 	x.mu.Unlock()
+	slices.SortFunc(ids, journal.ID.Compare)
 	for _, id := range ids {
+		if !x.lookAtChild(id) {
+			return
+		}
+	}
+}
+
+// lookAtChild asks for one child. It reports false if the execution is over.
+func (x *exec) lookAtChild(id journal.ID) bool {
+	for {
 		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
-		switch {
-		case journal.CodeOf(err) == journal.CodeRunNotFound: // somebody has deleted it
-			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: journal.AsError(err)}})
+		switch code := journal.CodeOf(err); {
 		case err == nil && run.Status.Terminal():
 			x.noteChild(run)
+			return true
+		case err == nil:
+			return true
+		case code == journal.CodeRunNotFound: // somebody has deleted it
+			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: journal.AsError(err)}})
+			return true
+		case x.isGone():
+			return false
+		case !temporary(code) || !x.eng.pause():
+			x.leave(err)
+			return false
 		}
 	}
 }

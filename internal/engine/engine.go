@@ -70,6 +70,7 @@ type Engine struct {
 	kill context.CancelFunc
 	work sync.WaitGroup
 
+	wall     func() time.Time
 	born     time.Time    // where clock begins
 	nextLook atomic.Int64 // when the poller looks again; journal.Time
 
@@ -107,6 +108,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	}
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.end = sync.OnceFunc(func() { close(e.ended) })
+	e.wall = e.testing.wall()
 	e.defaults()
 	e.streams = stream.NewHub(st, e.cfg.Poll, func(writer journal.ID) bool {
 		_, mine := e.lives.Load(writer)
@@ -178,7 +180,7 @@ func (e *Engine) Namespace() string { return e.cfg.Namespace }
 // Store returns the store that the engine works on.
 func (e *Engine) Store() store.Store { return e.store }
 
-func (e *Engine) now() journal.Time { return journal.TimeOf(time.Now()) }
+func (e *Engine) now() journal.Time { return journal.TimeOf(e.wall()) }
 
 // pause waits a moment before something is tried again. It reports false when nothing can be written any more.
 func (e *Engine) pause() bool {

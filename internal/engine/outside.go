@@ -23,8 +23,8 @@ func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entit
 	event := journal.Event{Entity: entity, Data: d}
 	x := e.exec(run)
 	if x != nil {
-		if res, ok := x.hand(event); ok {
-			return res, nil
+		if res, err := x.hand(event); res != nil || err != nil {
+			return res, err
 		}
 	}
 	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{event}})
@@ -61,9 +61,13 @@ func (e *Engine) Deliver(ctx context.Context, token, sender string, payload jour
 
 func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived) (Receipt, error) {
 	if ref, known := e.tokenOf(d.Token); known {
-		if res, err := e.tell(ctx, ref.run, d, ref.hook); err == nil {
+		res, err := e.tell(ctx, ref.run, d, ref.hook)
+		if err == nil {
 			return Receipt{Run: ref.run, Hook: ref.hook, Seq: res.Outcomes[0].Seq}, nil
-		} // what is wrong, the database says better
+		}
+		if err := ifUnknown(err); err != nil {
+			return Receipt{}, err
+		} // what else is wrong, the database says better
 	}
 	h, err := e.store.HookByToken(ctx, e.cfg.Namespace, d.Token, store.ResolveNone)
 	if err != nil {

@@ -41,6 +41,7 @@ func (x *exec) park() {
 			cmd.Lease = journal.LeaseRelease
 			cmd.Guards.Seq = x.seen // nothing has come from outside that the code has not had
 			cmd.WakeAt = x.wish()
+			lookFirst(cmd, x.seen)
 		}
 		x.mu.Unlock()
 		_, err := x.commit(cmd)
@@ -72,6 +73,14 @@ func (x *exec) park() {
 			x.phase = phaseRunning
 			x.resolve()
 		}
+	}
+}
+
+// lookFirst lets a run be read before it is given back without an event. With events, what is remembered of it collides with what another process wrote
+// meanwhile; without, it would be written over that: a pause, a resume, or a cancel.
+func lookFirst(cmd *journal.Command, seen int64) {
+	if len(cmd.Events) == 0 {
+		cmd.Read = journal.Read{Kind: journal.ReadSince, Since: max(seen-1, 0)}
 	}
 }
 
@@ -213,27 +222,35 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 	return true
 }
 
-// hand gives a run that waits in memory an event from outside, and takes it back in the same commit. It reports false if that cannot be done: then
-// the event was not written.
-func (x *exec) hand(e journal.Event) (*journal.Result, bool) {
+// hand gives a run that waits in memory an event from outside, and takes it back in the same commit. It returns nothing if that cannot be done: then
+// the event was not written. The error says that nobody knows whether it was.
+func (x *exec) hand(e journal.Event) (*journal.Result, error) {
 	x.mu.Lock()
 	if x.phase != phaseParked {
 		x.mu.Unlock()
-		return nil, false
+		return nil, nil //nolint:nilnil // it was not written
 	}
 	cmd := x.claiming([]journal.Event{e})
 	x.mu.Unlock()
 	if !x.eng.works(x) {
 		x.parked()
-		return nil, false
+		return nil, nil //nolint:nilnil // nor here
 	}
 	res, err := x.me.committer.Do(x.eng.hard, cmd)
 	if err != nil {
 		x.parked()
-		return nil, false
+		return nil, ifUnknown(err)
 	}
 	x.claimed(res, nil)
-	return res, true
+	return res, nil
+}
+
+// ifUnknown returns an error that says that nobody knows whether something was written. After any other, it was not, and can be tried in another way.
+func ifUnknown(err error) error {
+	if journal.CodeOf(err) == journal.CodeOutcomeUnknown {
+		return err
+	}
+	return nil
 }
 
 // refresh reads what others have written to the run. It reports false if the execution is over.
@@ -280,6 +297,7 @@ func (x *exec) handOver() {
 	}
 	cmd := x.owned(x.take())
 	cmd.Lease, cmd.WakeAt = journal.LeaseRelease, x.eng.now()
+	lookFirst(cmd, x.seen)
 	x.mu.Unlock()
 	x.leave(ErrStopped)
 	_, _ = x.me.committer.Do(x.eng.hard, cmd) // if it fails, the run is freed with the incarnation

@@ -52,6 +52,14 @@ func (e *Engine) poll() {
 		case <-hints:
 		case <-timer.C:
 		}
+		select { // several may have come at once: one look is enough for all
+		case <-e.look:
+		default:
+		}
+		select {
+		case <-hints:
+		default:
+		}
 	}
 }
 
@@ -200,7 +208,7 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 		return nil
 	}
 	if res.Run.Status == journal.StatusPending && created.StartAt > e.now() {
-		e.notYet(me, key, res.Run.Epoch, created.StartAt)
+		e.notYet(me, key, res, created.StartAt)
 		return nil
 	}
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
@@ -219,10 +227,12 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 }
 
 // notYet gives a run back that is to begin later: something came for it meanwhile.
-func (e *Engine) notYet(me *incarnation, key store.RunKey, epoch int64, at journal.Time) {
-	_, _ = me.committer.Do(e.hard, &journal.Command{
+func (e *Engine) notYet(me *incarnation, key store.RunKey, claimed *journal.Result, at journal.Time) {
+	cmd := &journal.Command{
 		Namespace: key.Namespace, Run: key.Run, Lease: journal.LeaseRelease, WakeAt: at,
-		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: me.id, Epoch: epoch}},
-	}) // if it fails, the run is freed with the incarnation
+		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: me.id, Epoch: claimed.Run.Epoch}},
+	}
+	lookFirst(cmd, claimed.Seq)
+	_, _ = me.committer.Do(e.hard, cmd) // if it fails, the run is freed with the incarnation
 	e.lookBy(at)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -14,6 +15,8 @@ type Testing struct {
 	BodyEnded func(context.Context, StepInfo)
 	// Started is called with each engine.
 	Started func(*Engine)
+	// Now is the clock on the wall of this process, which others' may differ from and which may jump. Leases do not go by it.
+	Now func() time.Time
 }
 
 type testingKey struct{}
@@ -29,6 +32,14 @@ func testingOf(ctx context.Context) *Testing {
 		t = &Testing{}
 	}
 	return t
+}
+
+// wall returns the clock that an engine goes by.
+func (t *Testing) wall() func() time.Time {
+	if t.Now != nil {
+		return t.Now
+	}
+	return time.Now
 }
 
 // body returns what is done for a step.

@@ -459,11 +459,15 @@ func (r *reduction) mark() {
 	}
 }
 
-// MarkDue marks the run as due, if it exists and goes on.
+// MarkDue marks the run as due, if it exists and goes on. The row is written also if it is due already: it may have been claimed since it was read,
+// which leaves no event, and then the store refuses the batch.
 func (s *State) MarkDue(now Time) {
 	run := s.Run
-	if run != nil && !run.Status.Terminal() && run.ParkedAt == 0 && (run.WakeAt == 0 || run.WakeAt > now) {
-		s.editRun().WakeAt = now
+	if run == nil || run.Status.Terminal() || run.ParkedAt != 0 {
+		return
+	}
+	if next := s.editRun(); next.WakeAt == 0 || next.WakeAt > now {
+		next.WakeAt = now
 	}
 }
 

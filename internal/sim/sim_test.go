@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"strconv"
 	"testing"
@@ -13,10 +14,23 @@ import (
 	"github.com/cairn-workflow/cairn/internal/sim"
 )
 
+// inMemory returns a directory that is in memory where there is such a place: no test of this package needs the disk.
+func inMemory(t *testing.T) string {
+	t.Helper()
+	const shared = "/dev/shm"
+	if info, err := os.Stat(shared); err != nil || !info.IsDir() {
+		return t.TempDir()
+	}
+	dir, err := os.MkdirTemp(shared, "sim")
+	require.NoError(t, err)
+	return dir
+}
+
 // simulate runs a seed in a bubble of its own.
 func simulate(t *testing.T, seed uint64, opts sim.Options) (trace []byte, err error) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := inMemory(t)
+	defer func() { _ = os.RemoveAll(dir) }()
 	bubble.Run(t, func(*testing.T) { trace, err = sim.Run(seed, dir, opts) })
 	return trace, err
 }
@@ -36,7 +50,7 @@ func TestOneSeedOneTrace(t *testing.T) {
 	}
 }
 
-// TestSeeds runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but at least fifty.
+// TestSeeds runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but at least fifty; with SOAK, until it is stopped.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	const least = 50
@@ -48,7 +62,11 @@ func TestSeeds(t *testing.T) {
 	}
 	end := time.Now().Add(time.Duration(seconds) * time.Second)
 	n := 0
-	for seeds > 0 && n < seeds || seeds == 0 && (n < least || time.Now().Before(end)) {
+	if os.Getenv("SOAK") != "" { // others than last time
+		first = uint64(time.Now().UnixNano())
+	}
+	told := time.Now()
+	for os.Getenv("SOAK") != "" || seeds > 0 && n < seeds || seeds == 0 && (n < least || time.Now().Before(end)) {
 		seed := first + uint64(n)
 		if first == 0 {
 			seed++
@@ -56,6 +74,10 @@ func TestSeeds(t *testing.T) {
 		_, err := simulate(t, seed, sim.Options{})
 		require.NoError(t, err, "replay with: SEED=%d go test ./internal/sim -run TestSeeds -v", seed)
 		n++
+		if time.Since(told) > time.Minute {
+			told = time.Now()
+			fmt.Printf("%d seeds of committers\n", n)
+		}
 	}
-	t.Logf("%d seeds", n)
+	fmt.Printf("%d seeds of committers\n", n)
 }

@@ -13,17 +13,22 @@ import (
 // by itself when the log has become much longer: only then can the log begin anew.
 type checkpointer struct {
 	s       *Store
+	every   int64        // how many pages are in the log when it is copied
 	written atomic.Int64 // pages since the last copy, roughly
 	runs    atomic.Bool
 }
 
-// checkpointPages is how many pages are in the log, roughly, when it is copied: 16 MiB. Copied more often, its syncs would get into the way of
-// those of the writer.
-const checkpointPages = 4096
+const (
+	// checkpointPages is how many pages are in the log, roughly, when it is copied: 16 MiB. Copied more often, its syncs would get into the way of
+	// those of the writer.
+	checkpointPages = 4096
+	// autocheckpointPages is how many are in it when the writer copies it itself.
+	autocheckpointPages = 16000
+)
 
 // committed is called after each commit.
 func (c *checkpointer) committed(ctx context.Context, changes *store.Changes) {
-	if c.s.path == "" || c.written.Add(pagesOf(changes)) < checkpointPages || !c.runs.CompareAndSwap(false, true) {
+	if c.s.path == "" || c.written.Add(pagesOf(changes)) < c.every || !c.runs.CompareAndSwap(false, true) {
 		return
 	}
 	c.written.Store(0)

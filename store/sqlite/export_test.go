@@ -8,6 +8,18 @@ func (w *Writer) Exec(ctx context.Context, statement string) error {
 	return err
 }
 
+// Over is how a test opens a file: over a file system of its own, with a log that is short, and with pragmas of its own.
+type Over struct {
+	Below      string
+	Checkpoint int // pages after which the log is copied, by the writer and beside it
+	Pragmas    []string
+}
+
+// OpenOver opens a file as [Open] does, over another file system.
+func OpenOver(ctx context.Context, path string, o Over) (*Store, error) {
+	return openFile(ctx, path, nil, files{below: o.Below, autocheckpoint: 2 * o.Checkpoint, checkpoint: int64(o.Checkpoint), pragmas: o.Pragmas})
+}
+
 // Watched returns how many transactions of users are watched.
 func (s *Store) Watched() int {
 	s.watcher.mu.Lock()

@@ -18,20 +18,12 @@ var migrations embed.FS
 // migrate brings the schema up to date, or only checks it where nothing may be written. Several processes may start
 // at once: the lock of a writing transaction lets one of them do it.
 func (s *Store) migrate(ctx context.Context) error {
-	all, err := migration.Read(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	version, oldest, err := schemaVersion(ctx, s.db())
-	if err != nil {
-		return err
-	}
-	pending, err := migration.Pending(all, version, oldest)
-	if err != nil || len(pending) == 0 {
+	todo, err := pending(ctx, s.db())
+	if err != nil || len(todo.steps) == 0 {
 		return err
 	}
 	if s.cfg.ReadOnly {
-		return migration.ReadOnly(s.path, version, len(all))
+		return migration.ReadOnly(s.path, todo.version, len(todo.all))
 	}
 	db, err := s.connect(1)
 	if err != nil {
@@ -44,11 +36,31 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	defer func() { _ = conn.Close() }()
 	for {
-		done, err := migrateOne(ctx, conn, all)
+		done, err := migrateOne(ctx, conn)
 		if err != nil || done {
 			return err
 		}
 	}
+}
+
+// plan is what a database needs.
+type plan struct {
+	all, steps []migration.Migration
+	version    int // of its schema, 0 if it has none
+}
+
+// pending returns the steps that a database needs. One that this program cannot use is an error.
+func pending(ctx context.Context, q querier) (*plan, error) {
+	all, err := migration.Read(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	version, oldest, err := schemaVersion(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := migration.Pending(all, version, oldest)
+	return &plan{all, steps, version}, err
 }
 
 // querier is a pool, a connection or a transaction.
@@ -75,7 +87,7 @@ func schemaVersion(ctx context.Context, q querier) (version, oldest int, err err
 }
 
 // migrateOne takes one step, and reports whether there was none left to take.
-func migrateOne(ctx context.Context, conn *sql.Conn, all []migration.Migration) (done bool, err error) {
+func migrateOne(ctx context.Context, conn *sql.Conn) (done bool, err error) {
 	begin := func() error { _, err := conn.ExecContext(ctx, `begin immediate`); return err }
 	if err := retryBusy(ctx, begin); err != nil {
 		return false, classify("migrate", err)
@@ -86,17 +98,13 @@ func migrateOne(ctx context.Context, conn *sql.Conn, all []migration.Migration) 
 			err = errorsJoin(err, classify("migrate", rollback))
 		}
 	}()
-	version, oldest, err := schemaVersion(ctx, conn)
-	if err != nil {
-		return false, err
-	}
-	pending, err := migration.Pending(all, version, oldest)
-	if err != nil || len(pending) == 0 {
+	todo, err := pending(ctx, conn)
+	if err != nil || len(todo.steps) == 0 {
 		return true, err
 	}
-	step := pending[0]
+	step := todo.steps[0]
 	record := `update cairn_schema set version = ?, oldest = ?`
-	if version == 0 {
+	if todo.version == 0 {
 		step.SQL += `; create table cairn_schema (version integer not null, oldest integer not null) strict;`
 		record = `insert into cairn_schema (version, oldest) values (?, ?)`
 	}

@@ -76,19 +76,55 @@ func Open(ctx context.Context, path string, cfg *Config) (*Store, error) {
 	if path == ":memory:" {
 		return Memory(ctx, cfg)
 	}
+	return openFile(ctx, path, cfg, files{autocheckpoint: autocheckpointPages, checkpoint: checkpointPages})
+}
+
+// files is how a store treats its files. Only tests want it otherwise than [Open].
+type files struct {
+	below          string // the file system below, "" for SQLite's own
+	autocheckpoint int    // after how many pages of the log the writer copies it
+	checkpoint     int64  // after how many it is copied beside the writer
+	pragmas        []string
+}
+
+func openFile(ctx context.Context, path string, cfg *Config, f files) (*Store, error) {
 	s := newStore(cfg)
 	s.path = path
-	files, err := vfs.Gathering("")
+	s.ckpt.every = f.checkpoint
+	name, err := vfs.Gathering(f.below)
 	if err != nil {
 		return nil, journal.Errorf(journal.CodeInternal, "%w", err)
 	}
-	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: "vfs=" + files}, s.cfg.ReadOnly)
-	if s.cfg.ReadOnly {
-		if _, err := os.Stat(path); err != nil {
-			return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
+	q := url.Values{"vfs": {name}}
+	if !s.cfg.ReadOnly {
+		f.pragmas = append(f.pragmas, fmt.Sprintf("wal_autocheckpoint(%d)", f.autocheckpoint))
+	}
+	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}, s.cfg.ReadOnly, f.pragmas...)
+	_, err = os.Stat(path)
+	switch {
+	case s.cfg.ReadOnly && err != nil:
+		return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
+	case !s.cfg.ReadOnly && err == nil:
+		look, err := s.look(ctx, name)
+		if err != nil {
+			return nil, err
 		}
+		defer func() { _ = look.Close() }() // when others are open: the last one copies the log
 	}
 	return s.start(ctx)
+}
+
+// look refuses a database that this program cannot use, before anything is done to the file: the connections of a store change its journal mode.
+func (s *Store) look(ctx context.Context, vfs string) (*sql.DB, error) {
+	q := url.Values{"vfs": {vfs}, "mode": {"rw"}, "_pragma": {"busy_timeout(0)", "query_only(1)"}}
+	db, err := connect((&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(s.path), RawQuery: q.Encode()}).String(), 1)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pending(ctx, db); err != nil {
+		return nil, errorsJoin(err, db.Close())
+	}
+	return db, nil
 }
 
 // Memory opens a database in memory. It is empty, nobody else sees it, and it is gone when it is closed.
@@ -125,8 +161,8 @@ func newStore(cfg *Config) *Store {
 	return s
 }
 
-// dsn adds to a file's URL what every connection needs.
-func dsn(u *url.URL, readOnly bool) string {
+// dsn adds to a file's URL what every connection needs, and more.
+func dsn(u *url.URL, readOnly bool, more ...string) string {
 	q := u.Query()
 	q.Add("_pragma", "busy_timeout(0)") // see retryBusy
 	q.Add("_pragma", "synchronous(full)")
@@ -136,17 +172,23 @@ func dsn(u *url.URL, readOnly bool) string {
 	} else {
 		q.Add("_pragma", fmt.Sprintf("page_size(%d)", pageSize))
 		q.Add("_journal_mode", "wal") // is set after those above
-		q.Add("_pragma", "wal_autocheckpoint(16000)")
 	}
 	q.Add("_pragma", "cache_size(-65536)")
 	q.Add("_pragma", "temp_store(memory)")
+	for _, pragma := range more { // the last of the same name holds
+		q.Add("_pragma", pragma)
+	}
 	u.RawQuery = q.Encode()
 	return u.String()
 }
 
 // connect returns a pool of connections to the file.
 func (s *Store) connect(limit int) (*sql.DB, error) {
-	c, err := sqlite.NewConnector(s.dsn)
+	return connect(s.dsn, limit)
+}
+
+func connect(dsn string, limit int) (*sql.DB, error) {
+	c, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, classify("open", err)
 	}

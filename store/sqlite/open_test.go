@@ -3,9 +3,12 @@ package sqlite_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -86,6 +89,12 @@ func TestOpenRefuses(t *testing.T) {
 			change(t, path, `update cairn_schema set version = 99, oldest = 99`)
 			return path
 		}, nil, journal.CodeSchemaTooNew},
+		{"NewerSchemaWithoutLog", func(t *testing.T) string {
+			t.Helper()
+			path := newFile(t)
+			change(t, path, `update cairn_schema set version = 99, oldest = 7`, `pragma journal_mode = delete`)
+			return path
+		}, nil, journal.CodeSchemaTooNew},
 		{"NewerSchemaToRead", func(t *testing.T) string {
 			t.Helper()
 			path := newFile(t)
@@ -116,10 +125,31 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := sqlite.Open(t.Context(), test.path(t), test.cfg)
+			path := test.path(t)
+			before := snapshot(t, path)
+			_, err := sqlite.Open(t.Context(), path, test.cfg)
 			requireCode(t, test.code, err)
+			require.Equal(t, before, snapshot(t, path), "what is refused stays as it is")
 		})
 	}
+}
+
+// snapshot returns the files beside a path, and what is in them. Who reads a file with a log leaves an empty one, and its shared memory.
+func snapshot(t *testing.T, path string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
+	require.NoError(t, err)
+	for _, name := range files {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			content = []byte(err.Error()) // a directory
+		}
+		if sum := sha256.Sum256(content); !strings.HasSuffix(name, "-shm") && (len(content) > 0 || !strings.HasSuffix(name, "-wal")) {
+			all[name] = hex.EncodeToString(sum[:])
+		}
+	}
+	return all
 }
 
 func TestOpenNewerCompatibleSchema(t *testing.T) {

@@ -6,13 +6,13 @@
 package vfs
 
 import (
-	"errors"
 	"fmt"
 	"sync"
-	"unsafe"
 
 	"modernc.org/libc"
 	lib "modernc.org/sqlite/lib"
+
+	"github.com/cairn-workflow/cairn/store/sqlite/vfs/internal/layer"
 )
 
 // maxGathered is how much of a log is kept back at most. SQLite's own file system writes less than 128 KiB with one call.
@@ -40,7 +40,7 @@ func Gathering(below string) (string, error) {
 	if below != "" {
 		name += "-" + below
 	}
-	if err := register(below, name); err != nil {
+	if err := layer.Register(below, name, func(v *lib.Tsqlite3_vfs) { v.FxOpen = layer.PointerTo(open) }); err != nil {
 		return "", fmt.Errorf("the file system %q for SQLite: %w", name, err)
 	}
 	if registered.names == nil {
@@ -50,46 +50,8 @@ func Gathering(below string) (string, error) {
 	return name, nil
 }
 
-func register(below, name string) error {
-	tls := libc.NewTLS()
-	defer tls.Close()
-	find := uintptr(0)
-	if below != "" {
-		c, err := libc.CString(below)
-		if err != nil {
-			return err
-		}
-		defer libc.Xfree(tls, c)
-		find = c
-	}
-	system := lib.Xsqlite3_vfs_find(tls, find)
-	if system == 0 {
-		return errors.New("there is none below it")
-	}
-	cName, err := libc.CString(name)
-	if err != nil {
-		return err
-	}
-	vfs := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_vfs{})))
-	if vfs == 0 {
-		return errors.New("no memory")
-	}
-	v := at[lib.Tsqlite3_vfs](vfs)
-	*v = *at[lib.Tsqlite3_vfs](system)
-	v.FzName, v.FpNext, v.FxOpen = cName, 0, pointerTo(open)
-	systems.Store(vfs, system)
-	if rc := lib.Xsqlite3_vfs_register(tls, vfs, 0); rc != lib.SQLITE_OK {
-		return fmt.Errorf("SQLite refuses it with %d", rc)
-	}
-	return nil
-}
-
-// What belongs to memory of SQLite's, by its address.
-var (
-	systems sync.Map // of a file system of ours: the one below it (uintptr)
-	methods sync.Map // of a table of methods: ours in its place (uintptr)
-	logs    sync.Map // of an open log: *log
-)
+// logs holds, by its address, each open log: *log.
+var logs sync.Map
 
 // log is an open log.
 type log struct {
@@ -106,49 +68,21 @@ const (
 	sizeInTheFrame = 4
 )
 
-// The functions of SQLite's file systems.
-type (
-	openFunc  = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
-	closeFunc = func(tls *libc.TLS, file uintptr) int32
-	moveFunc  = func(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32
-	syncFunc  = func(tls *libc.TLS, file uintptr, flags int32) int32
-	cutFunc   = func(tls *libc.TLS, file uintptr, size int64) int32
-	sizeFunc  = func(tls *libc.TLS, file, out uintptr) int32
-)
-
 // open opens a file. Only logs are ours, all others are those of the file system below.
 func open(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32 {
-	system, _ := systems.Load(vfs)
-	below, _ := system.(uintptr)
-	rc := function[openFunc](at[lib.Tsqlite3_vfs](below).FxOpen)(tls, below, name, file, flags, outFlags)
+	below := layer.Below(vfs)
+	rc := layer.Function[layer.OpenFunc](layer.At[lib.Tsqlite3_vfs](below).FxOpen)(tls, below, name, file, flags, outFlags)
 	if rc != lib.SQLITE_OK || flags&lib.SQLITE_OPEN_WAL == 0 {
 		return rc
 	}
-	f := at[lib.Tsqlite3_file](file)
-	ours := methodsFor(tls, f.FpMethods)
-	if ours == 0 {
-		return lib.SQLITE_OK // without memory, it is as if there were no such file system
+	methods, ok := layer.Wrap(tls, file, layer.PointerTo(open), func(m *lib.Tsqlite3_io_methods) {
+		m.FxWrite, m.FxRead, m.FxSync = layer.PointerTo(write), layer.PointerTo(read), layer.PointerTo(syncLog)
+		m.FxTruncate, m.FxFileSize, m.FxClose = layer.PointerTo(truncate), layer.PointerTo(fileSize), layer.PointerTo(closeLog)
+	})
+	if ok { // without memory, it is as if there were no such file system
+		logs.Store(file, &log{below: methods})
 	}
-	logs.Store(file, &log{below: *at[lib.Tsqlite3_io_methods](f.FpMethods)})
-	f.FpMethods = ours
 	return lib.SQLITE_OK
-}
-
-// methodsFor returns a table of methods like the one below, with ours in place of some.
-func methodsFor(tls *libc.TLS, below uintptr) uintptr {
-	if ours, ok := methods.Load(below); ok {
-		return ours.(uintptr) //nolint:forcetypeassert // nothing else is in there
-	}
-	ours := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(lib.Tsqlite3_io_methods{})))
-	if ours == 0 {
-		return 0
-	}
-	m := at[lib.Tsqlite3_io_methods](ours)
-	*m = *at[lib.Tsqlite3_io_methods](below)
-	m.FxWrite, m.FxRead, m.FxSync = pointerTo(write), pointerTo(read), pointerTo(syncLog)
-	m.FxTruncate, m.FxFileSize, m.FxClose = pointerTo(truncate), pointerTo(fileSize), pointerTo(closeLog)
-	kept, _ := methods.LoadOrStore(below, ours)
-	return kept.(uintptr) //nolint:forcetypeassert // nothing else is in there
 }
 
 func logOf(file uintptr) *log {
@@ -167,7 +101,7 @@ func write(tls *libc.TLS, file, buf uintptr, n int32, offset int64) int32 {
 		l.buf = libc.Xmalloc(tls, maxGathered)
 	}
 	if offset != l.end || l.buf == 0 || int(n) > maxGathered { // it is not appended, or cannot be kept
-		if rc := function[moveFunc](l.below.FxWrite)(tls, file, buf, n, offset); rc != lib.SQLITE_OK {
+		if rc := layer.Function[layer.MoveFunc](l.below.FxWrite)(tls, file, buf, n, offset); rc != lib.SQLITE_OK {
 			return rc
 		}
 	} else {
@@ -176,7 +110,7 @@ func write(tls *libc.TLS, file, buf uintptr, n int32, offset int64) int32 {
 	}
 	l.end = offset + int64(n)
 	if n == frameHeader {
-		l.commits = *at[uint32](buf + sizeInTheFrame) != 0
+		l.commits = *layer.At[uint32](buf + sizeInTheFrame) != 0
 		return lib.SQLITE_OK
 	}
 	if l.commits {
@@ -193,7 +127,7 @@ func (l *log) flush(tls *libc.TLS, file uintptr) int32 {
 		return lib.SQLITE_OK
 	}
 	l.size = 0
-	return function[moveFunc](l.below.FxWrite)(tls, file, l.buf, int32(n), l.end-int64(n))
+	return layer.Function[layer.MoveFunc](l.below.FxWrite)(tls, file, l.buf, int32(n), l.end-int64(n))
 }
 
 func read(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
@@ -201,7 +135,7 @@ func read(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
 	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
 		return rc
 	}
-	return function[moveFunc](l.below.FxRead)(tls, file, buf, n, at)
+	return layer.Function[layer.MoveFunc](l.below.FxRead)(tls, file, buf, n, at)
 }
 
 func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
@@ -209,7 +143,7 @@ func syncLog(tls *libc.TLS, file uintptr, flags int32) int32 {
 	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
 		return rc
 	}
-	return function[syncFunc](l.below.FxSync)(tls, file, flags)
+	return layer.Function[layer.SyncFunc](l.below.FxSync)(tls, file, flags)
 }
 
 func truncate(tls *libc.TLS, file uintptr, size int64) int32 {
@@ -217,7 +151,7 @@ func truncate(tls *libc.TLS, file uintptr, size int64) int32 {
 	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
 		return rc
 	}
-	return function[cutFunc](l.below.FxTruncate)(tls, file, size)
+	return layer.Function[layer.CutFunc](l.below.FxTruncate)(tls, file, size)
 }
 
 func fileSize(tls *libc.TLS, file, out uintptr) int32 {
@@ -225,7 +159,7 @@ func fileSize(tls *libc.TLS, file, out uintptr) int32 {
 	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
 		return rc
 	}
-	return function[sizeFunc](l.below.FxFileSize)(tls, file, out)
+	return layer.Function[layer.SizeFunc](l.below.FxFileSize)(tls, file, out)
 }
 
 func closeLog(tls *libc.TLS, file uintptr) int32 {
@@ -235,14 +169,5 @@ func closeLog(tls *libc.TLS, file uintptr) int32 {
 		libc.Xfree(tls, l.buf)
 	}
 	logs.Delete(file)
-	return function[closeFunc](l.below.FxClose)(tls, file)
+	return layer.Function[layer.CloseFunc](l.below.FxClose)(tls, file)
 }
-
-// at returns what is at an address of SQLite's memory, which Go's collector knows nothing of.
-func at[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
-
-// pointerTo makes a function of this package, not a closure, one that SQLite can call.
-func pointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
-
-// function makes a function of SQLite's one that Go can call.
-func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address)) }

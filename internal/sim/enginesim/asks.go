@@ -1,0 +1,139 @@
+package enginesim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/sim"
+)
+
+func startKey(input int) string { return fmt.Sprint("key ", input) }
+
+// startAll starts the runs of the plan, beside each other.
+func (w *world) startAll() {
+	w.ids = make([]journal.ID, len(w.plan.Runs))
+	var all sync.WaitGroup
+	for i, input := range w.plan.Runs {
+		all.Go(func() {
+			a := sim.NewActor(w.plan.Seed, fmt.Sprint("starter of ", input))
+			time.Sleep(within(a, 20*time.Millisecond))
+			for {
+				id, answer := w.startOnce(input, a.Pick(w.plan.Slots), 0)
+				if answer == answerOK {
+					w.ids[i] = id
+					return
+				}
+				time.Sleep(within(a, 20*time.Millisecond))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// startOnce starts a run, or finds it by its key.
+func (w *world) startOnce(input, slot int, limit time.Duration) (journal.ID, answer) {
+	p := w.someone(slot)
+	if p == nil {
+		return journal.ID{}, answerNot
+	}
+	key := startKey(input)
+	var at journal.Time
+	if a := sim.NewActor(w.plan.Seed, "start "+key); a.Pick(3) == 0 { // a third begins later
+		at = journal.TimeOf(w.began).Add(time.Duration(a.Pick(4000)) * time.Millisecond)
+	}
+	ctx, cancel := limited(limit)
+	defer cancel()
+	call := w.clock()
+	id, err := p.eng.Start(ctx, engine.StartRequest{Workflow: "random", Input: journal.Payload(fmt.Sprint(input)), StartKey: key, At: at})
+	got := p.answer(err, false)
+	op := runOp{string(askStart), got, id.String()}
+	if got == answerOK {
+		w.name(id, fmt.Sprint("run", input))
+		w.history.started(key, id)
+	} else {
+		op.value = "?"
+	}
+	w.asked(p, fmt.Sprint("start of run", input), got, err)
+	w.history.run(key, op, call, w.clock())
+	return id, got
+}
+
+func limited(limit time.Duration) (context.Context, context.CancelFunc) {
+	if limit == 0 {
+		limit = time.Hour // somebody has to give up at some time
+	}
+	return context.WithTimeout(context.Background(), limit)
+}
+
+// answer classifies what an engine said. What one said that is dead, nobody has heard; and who gave up cannot know.
+func (p *process) answer(err error, several bool) answer {
+	if p.isDead() || errors.Is(err, context.DeadlineExceeded) {
+		return answerMaybe
+	}
+	return answerOf(err, several)
+}
+
+func (w *world) asked(p *process, what string, got answer, err error) {
+	if err != nil {
+		w.trace.Add(p.name, "%s: %s (%v)", what, got, err)
+		return
+	}
+	w.trace.Add(p.name, "%s: %s", what, got)
+}
+
+// ask does what a client asks for, when its time has come.
+func (w *world) ask(ask Ask) {
+	time.Sleep(max(0, ask.At-time.Since(w.began)))
+	if ask.Run >= len(w.plan.Runs) {
+		return
+	}
+	input := w.plan.Runs[ask.Run]
+	if ask.Kind == askStart {
+		if id, got := w.startOnce(input, ask.Slot, ask.Limit); got == answerOK && id != w.ids[ask.Run] {
+			w.fail("run %d was started twice", input)
+		}
+		return
+	}
+	p := w.someone(ask.Slot)
+	if p == nil {
+		return
+	}
+	ctx, cancel := limited(ask.Limit)
+	defer cancel()
+	call := w.clock()
+	value, err := w.through(ctx, p.eng, ask.Kind, w.ids[ask.Run])
+	got := p.answer(err, ask.Kind == askCancel)
+	if ask.Kind == askResult && got != answerOK {
+		got = answerNot // it reads only
+	}
+	w.asked(p, fmt.Sprintf("%s of run%d", ask.Kind, input), got, err)
+	w.history.run(startKey(input), runOp{string(ask.Kind), got, value}, call, w.clock())
+}
+
+func (w *world) through(ctx context.Context, e *engine.Engine, kind askKind, id journal.ID) (value string, err error) {
+	switch kind {
+	case askCancel:
+		return "", e.Cancel(ctx, id, "enough", "client")
+	case askPause:
+		return "", e.Pause(ctx, id, "look at it", "client")
+	case askResume:
+		return "", e.Resume(ctx, id, "client")
+	case askAnnotate:
+		return "", e.Annotate(ctx, id, &journal.Annotated{Name: "seen", Actor: "client"})
+	case askSet:
+		return "", e.SetAttributes(ctx, id, []journal.AttrChange{{Key: "client", Value: "was here"}})
+	case askResult:
+		run, err := e.Wait(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		return run.Status.String(), nil
+	case askStart:
+	}
+	return "", nil
+}

@@ -1,0 +1,62 @@
+package enginesim_test
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/sim/enginesim"
+)
+
+func number(name string) int {
+	n, _ := strconv.Atoi(os.Getenv(name))
+	return n
+}
+
+// TestEngineSeeds executes random workflows on engines that die, freeze and come back, over a store that fails at every point: every run must end with the result that
+// it has without faults, and everything that is promised on the way must hold. It runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but
+// at least fifty; with SEED, that one, TRIES times; with SOAK, until it is stopped.
+func TestEngineSeeds(t *testing.T) { //nolint:paralleltest // it has the time that the other tests leave
+	const least = 50
+	seeds, first, soak := number("SEEDS"), number("SEED"), os.Getenv("SOAK") != ""
+	if first != 0 {
+		for range max(number("TRIES"), 1) {
+			check(t, uint64(first))
+		}
+		return
+	}
+	told := time.Now()
+	end := began.Add(time.Duration(number("SIM_SECONDS")) * time.Second)
+	n, undecided := 0, 0
+	for soak || seeds > 0 && n < seeds || seeds == 0 && (n < least || time.Now().Before(end)) {
+		n++
+		seed := uint64(n)
+		if soak { // others than last time
+			seed = uint64(began.UnixNano()) + uint64(n)
+		}
+		undecided += check(t, seed)
+		if time.Since(told) > time.Minute {
+			told = time.Now()
+			fmt.Printf("%s: %d seeds of engines, %d histories undecided\n", time.Since(began).Round(time.Second), n, undecided)
+		}
+	}
+	fmt.Printf("%d seeds of engines, %d histories undecided\n", n, undecided)
+}
+
+// check simulates a seed. It returns how many histories took too long to be checked.
+func check(t *testing.T, seed uint64) int {
+	t.Helper()
+	plan := enginesim.NewPlan(seed)
+	report := simulate(t, plan, enginesim.Options{})
+	if file := os.Getenv("TRACE"); file != "" {
+		require.NoError(t, os.WriteFile(file, report.Trace, 0o600))
+	}
+	if report.Err() != nil {
+		fails(t, plan, report, enginesim.Options{})
+	}
+	return report.Undecided
+}

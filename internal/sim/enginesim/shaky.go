@@ -1,0 +1,172 @@
+package enginesim
+
+import (
+	"context"
+	"time"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+// shaky is a store as a process sees it over a bad connection: reads, heartbeats, fences and hints. What happens to writers is up to faultstore.
+type shaky struct {
+	store.Store
+	p *process
+}
+
+// lateBeat is how much later than everything else the heartbeat of a process that was frozen goes on.
+const lateBeat = 150 * time.Millisecond
+
+// meet is an interaction: it takes its time, and then it may fail, before or after it has been applied.
+func (s *shaky) meet(ctx context.Context, point Point, about string, apply func() error) error {
+	s.p.slot.turn(point, about)
+	f, pace := s.p.slot.next(point)
+	if f.Kind == faultDelay {
+		pace += f.For
+	}
+	select {
+	case <-time.After(pace):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if f.Kind == faultFail {
+		return journal.Errorf(journal.CodeUnreachable, "simulated")
+	}
+	held := s.p.isFrozen()
+	if err := s.p.gate(); err != nil {
+		return err
+	}
+	if held && point == pointBeat { // that this process was declared dead, it learns last
+		time.Sleep(lateBeat)
+	}
+	err := apply()
+	if gone := s.p.gate(); gone != nil {
+		return gone
+	}
+	if err == nil && f.Kind == faultApplied {
+		return journal.Errorf(journal.CodeUnreachable, "simulated, after it was applied")
+	}
+	return err
+}
+
+func met[T any](ctx context.Context, s *shaky, point Point, about string, read func() (T, error)) (v T, err error) {
+	err = s.meet(ctx, point, about, func() error {
+		var err error
+		v, err = read()
+		return err
+	})
+	return v, err
+}
+
+// Run implements [store.Reader].
+func (s *shaky) Run(ctx context.Context, namespace string, id journal.ID, r store.Resolve) (*journal.Run, error) {
+	return met(ctx, s, pointRead, "run"+id.String(), func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
+}
+
+// Runs implements [store.Reader].
+func (s *shaky) Runs(ctx context.Context, namespace string, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
+	return met(ctx, s, pointRead, "runs"+f.Parent.String(), func() (store.List[*journal.Run], error) { return s.Store.Runs(ctx, namespace, f, p) })
+}
+
+// Journal implements [store.Reader].
+func (s *shaky) Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
+	return met(ctx, s, pointRead, "journal"+id.String(), func() (*store.Journal, error) { return s.Store.Journal(ctx, namespace, id, after) })
+}
+
+// Outline implements [store.Reader].
+func (s *shaky) Outline(ctx context.Context, namespace string, id journal.ID) (*store.Journal, error) {
+	return met(ctx, s, pointRead, "outline"+id.String(), func() (*store.Journal, error) { return s.Store.Outline(ctx, namespace, id) })
+}
+
+// Events implements [store.Reader].
+func (s *shaky) Events(ctx context.Context, namespace string, f store.EventFilter, p store.Page) (store.List[store.RunEvent], error) {
+	return met(ctx, s, pointRead, "events"+f.Run.String(), func() (store.List[store.RunEvent], error) { return s.Store.Events(ctx, namespace, f, p) })
+}
+
+// HookByToken implements [store.Reader].
+func (s *shaky) HookByToken(ctx context.Context, namespace, token string, r store.Resolve) (*store.RunHook, error) {
+	return met(ctx, s, pointRead, "hook"+token, func() (*store.RunHook, error) { return s.Store.HookByToken(ctx, namespace, token, r) })
+}
+
+// Stream implements [store.Reader].
+func (s *shaky) Stream(ctx context.Context, key store.StreamKey, q store.StreamQuery) (*store.StreamPage, error) {
+	return met(ctx, s, pointRead, "stream"+key.Run.String(), func() (*store.StreamPage, error) { return s.Store.Stream(ctx, key, q) })
+}
+
+// Due implements [store.Reader].
+func (s *shaky) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
+	return met(ctx, s, pointDue, "due", func() ([]store.DueRun, error) { return s.Store.Due(ctx, f) })
+}
+
+// NextDue implements [store.Reader].
+func (s *shaky) NextDue(ctx context.Context, after journal.Time) (journal.Time, error) {
+	return met(ctx, s, pointDue, "next due", func() (journal.Time, error) { return s.Store.NextDue(ctx, after) })
+}
+
+// Peers implements [store.Reader].
+func (s *shaky) Peers(ctx context.Context) ([]store.Peer, error) {
+	return met(ctx, s, pointRead, "peers", func() ([]store.Peer, error) { return s.Store.Peers(ctx) })
+}
+
+// Owns implements [store.Reader].
+func (s *shaky) Owns(ctx context.Context, incarnation journal.ID) (bool, error) {
+	return met(ctx, s, pointRead, "owns", func() (bool, error) { return s.Store.Owns(ctx, incarnation) })
+}
+
+// Beat implements [store.Store].
+func (s *shaky) Beat(ctx context.Context, incarnation journal.ID) error {
+	return s.meet(ctx, pointBeat, "beat", func() error { return s.Store.Beat(ctx, incarnation) })
+}
+
+// Fence implements [store.Store].
+func (s *shaky) Fence(ctx context.Context, incarnation journal.ID) error {
+	return s.meet(ctx, pointFence, "fence", func() error { return s.Store.Fence(ctx, incarnation) })
+}
+
+// OpenWriter implements [store.Store].
+func (s *shaky) OpenWriter(ctx context.Context, incarnation journal.ID, number int) (store.Writer, error) {
+	if err := s.p.gate(); err != nil {
+		return nil, err
+	}
+	return s.Store.OpenWriter(ctx, incarnation, number)
+}
+
+// Notifier implements [store.Store].
+func (s *shaky) Notifier() store.Notifier { return &shakyNotifier{s.Store.Notifier(), s} }
+
+type shakyNotifier struct {
+	store.Notifier
+	s *shaky
+}
+
+// Listen implements [store.Notifier]: hints are lost, come late, or come twice.
+func (n *shakyNotifier) Listen(ctx context.Context) (<-chan string, error) {
+	in, err := n.Notifier.Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make(chan string)
+	n.s.p.slot.w.work.Go(func() {
+		defer close(out)
+		for hint := range in {
+			f, pace := n.s.p.slot.next(pointHint)
+			times := 1
+			switch f.Kind { //nolint:exhaustive // the others do not happen here
+			case faultLost:
+				times = 0
+			case faultDuplicated:
+				times = 2
+			case faultDelay:
+				pace += f.For
+			}
+			time.Sleep(pace)
+			for range times {
+				select {
+				case out <- hint:
+				case <-ctx.Done():
+				}
+			}
+		}
+	})
+	return out, nil
+}
