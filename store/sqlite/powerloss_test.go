@@ -192,7 +192,7 @@ func TestPowerLoss(t *testing.T) {
 	case os.Getenv("CAIRN_VERIFY") != "":
 		seeds, rounds = 8, 60
 	case testing.Short():
-		seeds, every, few = 1, 3, true
+		seeds, rounds, every, few = 1, 15, 4, true
 	}
 	for range seeds {
 		seed := rand.Uint64()
