@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -214,7 +212,7 @@ func (w *Writer) fill(ctx context.Context, changes *store.Changes, now journal.T
 			return err
 		}
 	}
-	for _, key := range slices.Concat(w.missed, changes.Wake) {
+	for _, key := range changes.Wake {
 		ns, ok, err := w.store.namespaceNo(ctx, key.Namespace)
 		if err != nil {
 			return err
@@ -395,21 +393,24 @@ func (r *rows) event(no int64, e *journal.Event, steps map[journal.ID]*journal.S
 	return nil
 }
 
-// wakeRuns skips runs that somebody else holds, so that a batch never waits for another one here, and returns them.
+// wakeRuns skips runs that somebody else holds, so that a batch never waits for another one here. It writes down those that it has skipped, and returns them. Also runs
+// that are due already are locked: whoever is claiming one uses up its time to wake, and may not see what this batch writes.
 const wakeRuns = `with u as (
 		select * from unnest($1::integer[], $2::uuid[]) with ordinality as u (ns, id, i)
 	), due as (
-		select r.no, u.i from u cross join lateral (select * from runs r where r.ns = u.ns and r.id = u.id limit 1) r
-		where r.status < 2 and r.parked_at is null and (r.wake_at is null or r.wake_at > $3::bigint)
+		select r.no, u.i, u.ns, u.id from u cross join lateral (select * from runs r where r.ns = u.ns and r.id = u.id limit 1) r
+		where r.status < 2 and r.parked_at is null
 	), locked as (
 		select l.no from due cross join lateral (
-			select r.no from runs r where r.no = due.no and r.status < 2 and r.parked_at is null and (r.wake_at is null or r.wake_at > $3::bigint)
-			for update skip locked
+			select r.no from runs r where r.no = due.no for update skip locked
 		) l
 	), woken as (
-		update runs r set wake_at = $3::bigint from locked where r.no = locked.no returning r.no
+		update runs r set wake_at = $3::bigint from locked
+		where r.no = locked.no and r.status < 2 and r.parked_at is null and (r.wake_at is null or r.wake_at > $3::bigint)
+	), missed as (
+		insert into wakes (ns, run) select due.ns, due.id from due where due.no not in (select no from locked)
 	)
-	select due.i from due where due.no not in (select no from woken)`
+	select due.i from due where due.no not in (select no from locked)`
 
 // readWakes notes which runs were skipped.
 func (r *rows) readWakes() func(pgx.Rows) error {
@@ -425,29 +426,34 @@ func (r *rows) readWakes() func(pgx.Rows) error {
 }
 
 // wakeMissed tries again to wake runs that somebody else held, now that the batch is durable and holds nothing that another one may wait
-// for. What fails even so goes along with the next batch.
+// for. What fails even so stays written down: it is tried after the next batch, and by whoever looks for due runs.
 func (w *Writer) wakeMissed(ctx context.Context, now journal.Time) {
-	w.missed = w.missed[:0]
+	var missed []store.RunKey
 	for i, key := range w.rows.woken {
 		if w.rows.wakeSkipped[i] {
-			w.missed = append(w.missed, key)
+			missed = append(missed, key)
 		}
 	}
-	if len(w.missed) == 0 {
+	var err error
+	switch {
+	case len(missed) > 0:
+		_, err = w.conn.Exec(ctx, wakeRunsWaiting, namespacesOf(w.store, missed), idsOf(missed), int64(now))
+	case w.left:
+		_, err = w.conn.Exec(ctx, wakeLeft, int64(now))
+	default:
 		return
 	}
-	_, err := w.conn.Exec(ctx, wakeRunsWaiting, namespacesOf(w.store, w.missed), idsOf(w.missed), int64(now))
-	var e *pgconn.PgError
-	switch {
-	case err == nil:
-		w.missed = w.missed[:0]
-	case !errors.As(err, &e):
+	w.left = err != nil
+	if err != nil && sqlState(err) == "" {
 		w.disconnect(ctx)
 	}
 }
 
-const wakeRunsWaiting = `update runs r set wake_at = $3::bigint from unnest($1::integer[], $2::uuid[]) as u (ns, id)
-	where r.ns = u.ns and r.id = u.id and r.status < 2 and r.parked_at is null and (r.wake_at is null or r.wake_at > $3::bigint)`
+const wakeRunsWaiting = `with w as (
+		delete from wakes where (ns, run) in (select * from unnest($1::integer[], $2::uuid[])) returning ns, run
+	)
+	update runs r set wake_at = least(r.wake_at, $3::bigint) from (select distinct ns, run from w) w
+	where r.ns = w.ns and r.id = w.run and r.status < 2 and r.parked_at is null`
 
 func namespacesOf(s *Store, keys []store.RunKey) []int32 {
 	nos := make([]int32, len(keys))

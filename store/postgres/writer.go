@@ -45,7 +45,7 @@ type Writer struct {
 	// unsettled says that it is not known whether batch+1 was applied; otherwise applied tells about the last batch.
 	unsettled, applied bool
 	born               []birth // the new runs of the last batch
-	missed             []store.RunKey
+	left               bool    // runs that could not be woken are written down
 }
 
 // birth is a new run and the number that it gets.
