@@ -301,6 +301,8 @@ func (b *batch) unread() []*runBatch {
 func mustRead(cmd *journal.Command, s *journal.State) bool {
 	// A claim in an epoch that is known, with events, collides if what is remembered is not the truth; another must look.
 	blind := cmd.Lease == journal.LeaseWake || cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
+	// A release without events collides with nothing, and would write what is remembered of the run over a pause or a cancel.
+	blind = blind || cmd.Lease == journal.LeaseRelease && len(cmd.Events) == 0
 	// A run that has ended may have been deleted, and a note collides with nothing that would show it.
 	blind = blind || s.Run != nil && s.Run.Status.Terminal() || onlyNotes(cmd)
 	return blind || !cmd.Guards.Delivery.Message.IsZero() || len(cmd.StartKeys()) > 0 ||

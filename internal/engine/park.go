@@ -41,7 +41,6 @@ func (x *exec) park() {
 			cmd.Lease = journal.LeaseRelease
 			cmd.Guards.Seq = x.seen // nothing has come from outside that the code has not had
 			cmd.WakeAt = x.wish()
-			lookFirst(cmd, x.seen)
 		}
 		x.mu.Unlock()
 		_, err := x.commit(cmd)
@@ -73,14 +72,6 @@ func (x *exec) park() {
 			x.phase = phaseRunning
 			x.resolve()
 		}
-	}
-}
-
-// lookFirst lets a run be read before it is given back without an event. With events, what is remembered of it collides with what another process wrote
-// meanwhile; without, it would be written over that: a pause, a resume, or a cancel.
-func lookFirst(cmd *journal.Command, seen int64) {
-	if len(cmd.Events) == 0 {
-		cmd.Read = journal.Read{Kind: journal.ReadSince, Since: max(seen-1, 0)}
 	}
 }
 
@@ -297,7 +288,6 @@ func (x *exec) handOver() {
 	}
 	cmd := x.owned(x.take())
 	cmd.Lease, cmd.WakeAt = journal.LeaseRelease, x.eng.now()
-	lookFirst(cmd, x.seen)
 	x.mu.Unlock()
 	x.leave(ErrStopped)
 	_, _ = x.me.committer.Do(x.eng.hard, cmd) // if it fails, the run is freed with the incarnation

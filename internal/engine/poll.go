@@ -208,7 +208,7 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 		return nil
 	}
 	if res.Run.Status == journal.StatusPending && created.StartAt > e.now() {
-		e.notYet(me, key, res, created.StartAt)
+		e.notYet(me, key, res.Run.Epoch, created.StartAt)
 		return nil
 	}
 	x := newExec(e, me, key, e.workflows[created.Workflow], res.Run)
@@ -226,13 +226,18 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 	return x
 }
 
-// notYet gives a run back that is to begin later: something came for it meanwhile.
-func (e *Engine) notYet(me *incarnation, key store.RunKey, claimed *journal.Result, at journal.Time) {
-	cmd := &journal.Command{
+// notYet gives a run back that is to begin later: something came for it meanwhile. While the database cannot be reached it is tried again: nobody else takes
+// a run whose owner lives.
+func (e *Engine) notYet(me *incarnation, key store.RunKey, epoch int64, at journal.Time) {
+	release := &journal.Command{
 		Namespace: key.Namespace, Run: key.Run, Lease: journal.LeaseRelease, WakeAt: at,
-		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: me.id, Epoch: claimed.Run.Epoch}},
+		Guards: journal.Guards{Owner: journal.Ownership{Incarnation: me.id, Epoch: epoch}},
 	}
-	lookFirst(cmd, claimed.Seq)
-	_, _ = me.committer.Do(e.hard, cmd) // if it fails, the run is freed with the incarnation
+	for {
+		_, err := me.committer.Do(e.hard, release)
+		if !temporary(journal.CodeOf(err)) || !e.pause() {
+			break // with any other error, the run is not ours
+		}
+	}
 	e.lookBy(at)
 }
