@@ -5,7 +5,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
 )
 
@@ -39,5 +38,5 @@ func TestWhatCouldNotBeWokenIsWokenLater(t *testing.T) {
 	var left int
 	require.NoError(t, f.pool.QueryRow(t.Context(), `select count(*) from wakes`).Scan(&left))
 	require.Zero(t, left)
-	require.Positive(t, journal.Time(runs[0].WakeAt))
+	require.Positive(t, runs[0].WakeAt)
 }
