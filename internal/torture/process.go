@@ -192,6 +192,23 @@ func (p *place) retire() *life {
 	return p.now
 }
 
+// finish asks the process of the place to do what is left to do, and to end. One that did not listen for signals yet has done nothing: another one begins.
+func (p *place) finish(within time.Duration) error {
+	for {
+		last := p.retire()
+		if err := last.end(within); err != nil || !last.diedOf(syscall.SIGTERM) {
+			return err
+		}
+		p.mu.Lock()
+		p.retired = false
+		p.mu.Unlock()
+		if err := p.begin(); err != nil {
+			return err
+		}
+		time.Sleep(again) // it needs a moment to come to listen
+	}
+}
+
 // tail returns the end of a log.
 func tail(path string) string {
 	content, err := os.ReadFile(path)

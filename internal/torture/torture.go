@@ -242,7 +242,7 @@ func (o *orchestra) settle(ctx context.Context, patrol *patrol) error {
 	var clients sync.WaitGroup
 	for _, p := range o.clients {
 		clients.Go(func() {
-			if err := p.retire().end(o.Settle); err != nil {
+			if err := p.finish(o.Settle); err != nil {
 				o.found("%v", err)
 			}
 		})
