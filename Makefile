@@ -107,8 +107,8 @@ torture: ## Hurt real processes for MINUTES on each store, and audit; OTHER=comm
 	@MINUTES=$(MINUTES) OTHER=$(OTHER) $(TIMED) $@ scripts/torture.sh $(ARGS)
 
 .PHONY: soak
-soak: ## Simulate other seeds each time, until it is stopped or one fails; says once a minute how many it were
-	@$(call packages,sim) SOAK=1 $(TIMED) $@ go test -count=1 -timeout 0 -v -run '^Test(Engine)?Seeds$$' $(TESTFLAGS) $$packages
+soak: ## Simulate engines with other seeds each time, until it is stopped or one fails; says once a minute how many it were
+	@SOAK=1 $(TIMED) $@ go test -count=1 -timeout 0 -v -run '^TestEngineSeeds$$' $(TESTFLAGS) ./internal/sim/enginesim
 
 .PHONY: bench
 bench: ## Run the benchmarks: make bench ARGS="..."
