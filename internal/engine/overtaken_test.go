@@ -52,7 +52,7 @@ func overtake(t *testing.T, n int, deeds []func(*engine.Engine, journal.ID) erro
 	other, _ := life(t, path)
 	var run atomic.Pointer[journal.ID]
 	var batches atomic.Int64
-	var plan faultstore.Plan = func(op faultstore.Op, _ int) faultstore.Fault { // one writer: the committer's goroutine
+	var plan faultstore.Plan = func(op faultstore.Op, _ int) faultstore.Fault { // one batch at a time
 		if id := run.Load(); op == faultstore.OpBegin && id != nil {
 			if i := int(batches.Add(1)) - 1 - n; i >= 0 && i < len(deeds) {
 				_ = deeds[i](other, *id) // it may be too early, or too late

@@ -25,19 +25,24 @@ func runModel() porcupine.Model {
 		Step: func(state, input, _ any) []any {
 			s, op := state.(runState), input.(runOp)
 			next, ok := s.step(op)
-			switch {
-			case op.answer == answerMaybe && ok:
-				return []any{s, next}
-			case op.answer == answerMaybe:
-				return []any{s}
-			case ok:
-				return []any{next}
-			default:
-				return nil
-			}
+			return outcomes(op.answer, s, next, ok)
 		},
 		Equal: func(x, y any) bool { return x == y },
 	}).ToModel()
+}
+
+// outcomes returns the states after an operation that leads from one to the next, if it can have been answered so.
+func outcomes(a answer, from, next any, ok bool) []any {
+	switch {
+	case a == answerMaybe && ok:
+		return []any{from, next}
+	case a == answerMaybe:
+		return []any{from}
+	case ok:
+		return []any{next}
+	default:
+		return nil
+	}
 }
 
 // step returns the state after an operation, and whether it can have been answered so.
@@ -105,16 +110,7 @@ func hookModel() porcupine.Model {
 		Step: func(state, input, _ any) []any {
 			s, op := state.(hookState), input.(hookOp)
 			next, ok := s.step(op)
-			switch {
-			case op.answer == answerMaybe && ok:
-				return []any{s, next}
-			case op.answer == answerMaybe:
-				return []any{s}
-			case ok:
-				return []any{next}
-			default:
-				return nil
-			}
+			return outcomes(op.answer, s, next, ok)
 		},
 		Equal: func(x, y any) bool { return x == y },
 	}).ToModel()
