@@ -53,11 +53,17 @@ func record(t *testing.T, seed uint64, rounds int, start func(dir string) (*powe
 			r.states = append(r.states, text)
 		}
 		work.Committed()
+		work.Enough = r.logBeganAnew
 	}
 	require.NoError(t, work.Run(t.Context(), s))
 	r.worked = r.Now()
 	require.NoError(t, s.Close())
 	return r
+}
+
+// logBeganAnew says whether the log was copied into the database and written from its beginning again, twice.
+func (r *recorded) logBeganAnew() bool {
+	return r.Begun("cairn.db-wal") > 2
 }
 
 // stateOf is the content of all tables but that of the writers, some of whose changes are no batches.
@@ -202,10 +208,6 @@ func TestPowerLoss(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 2))
 			moments := r.aroundSyncs(every)
 			t.Logf("%d transactions, %d syncs, %d moments of %d", len(r.states)-1, len(r.Syncs()), len(moments), r.Now())
-			copied, _ := r.Counts("cairn.db")
-			_, begun := r.Counts("cairn.db-wal")
-			require.Greater(t, copied, 3, "the log was copied")
-			require.Greater(t, begun, 1, "the log began anew")
 			require.Empty(t, r.failures(t, moments, rnd, few, powerloss.Losses()...))
 		})
 	}

@@ -18,6 +18,8 @@ type Work struct {
 	Ledger *Ledger
 	Seed   uint64
 	Rounds int // 0: until something fails
+	// Enough may ask for more rounds than that, until it says true.
+	Enough func() bool
 	// Largest is the size of the largest value, 400 KB if it is 0.
 	Largest int
 	// Committed is called after each transaction, before it is acknowledged.
@@ -63,7 +65,7 @@ func (w *Work) Run(ctx context.Context, st store.Store) (err error) {
 		return err
 	}
 	defer func() { _ = w.committer.Abort() }()
-	for round := 0; w.Rounds == 0 || round < w.Rounds; round++ {
+	for round := 0; w.Rounds == 0 || round < w.Rounds || w.Enough != nil && !w.Enough(); round++ {
 		if err := w.round(ctx); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}

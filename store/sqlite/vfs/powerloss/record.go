@@ -127,8 +127,8 @@ func (r *Recording) Syncs() []int {
 	return all
 }
 
-// Counts returns how often a file was synced, and how often it was written from its beginning: a log is, when it begins anew.
-func (r *Recording) Counts(file string) (synced, begun int) {
+// Begun returns how often a file was written from its beginning: a log is, when it begins anew.
+func (r *Recording) Begun(file string) (begun int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	numbers := map[int]bool{} // a file that was deleted and made again has two
@@ -136,13 +136,11 @@ func (r *Recording) Counts(file string) (synced, begun int) {
 		switch o := &r.ops[i]; {
 		case o.kind == make_ && o.name == file:
 			numbers[o.file] = true
-		case o.kind == syncs && numbers[o.file]:
-			synced++
 		case o.kind == write && numbers[o.file] && o.at == 0:
 			begun++
 		}
 	}
-	return synced, begun
+	return begun
 }
 
 func (r *Recording) add(o op) {
