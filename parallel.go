@@ -11,7 +11,7 @@ import (
 // Future is the result of a branch.
 type Future[T any] struct {
 	inner *engine.Future
-	value *T
+	value T
 }
 
 // Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. The name, and how often it is used, identify it. A branch that
@@ -22,10 +22,10 @@ func Go[T any](ctx Context, name string, fn func(Context) (T, error)) (*Future[T
 
 // GoKey is [Go] with a key of its own for the branch, instead of being the n-th use of the name.
 func GoKey[T any](ctx Context, name, key string, fn func(Context) (T, error)) (*Future[T], error) {
-	f := &Future[T]{value: new(T)}
+	f := &Future[T]{}
 	inner, err := ctx.branch().Go(name, key, func(b *engine.Branch) (journal.Payload, error) {
 		v, err := fn(newContext(b))
-		*f.value = v
+		f.value = v
 		return nil, err
 	})
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *Future[T]) Wait(ctx Context) (T, error) {
 		var none T
 		return none, err
 	}
-	return *f.value, nil
+	return f.value, nil
 }
 
 // result returns what the branch returned. One that lost a race may still be about to return something: that does not count.
@@ -50,7 +50,7 @@ func (f *Future[T]) result() (T, error) {
 		var none T
 		return none, err
 	}
-	return *f.value, nil
+	return f.value, nil
 }
 
 // All waits for all futures. The error joins those of the branches that failed.
@@ -176,9 +176,6 @@ func MapKey[In, Out any](ctx Context, name string, items []In, limit int, key fu
 }
 
 func mapItems[In, Out any](ctx Context, name string, items []In, limit int, key func(int) string, fn func(Context, In) (Out, error)) ([]Out, error) {
-	if limit <= 0 || limit > len(items) {
-		limit = len(items)
-	}
 	futures := make([]*Future[Out], len(items))
 	room := ctx.branch().Limit(limit)
 	for i, item := range items {

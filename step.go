@@ -53,13 +53,13 @@ func (s Step[In, Out]) Key(key string) Step[In, Out] {
 
 // Do does the step, or returns what was recorded when it was done before.
 func (s Step[In, Out]) Do(ctx Context, in In) (Out, error) {
-	spec := s.spec
+	spec, fn := s.spec, s.fn // and not s itself, which would be copied to the heap
 	var err error
 	if spec.Input, spec.Digest, err = encode(in); err != nil {
 		var none Out
 		return none, err
 	}
-	return runStep(ctx, spec, func(ctx context.Context) (Out, error) { return s.fn(ctx, in) })
+	return runStep(ctx, spec, func(ctx context.Context) (Out, error) { return fn(ctx, in) })
 }
 
 // encode makes a value storable.

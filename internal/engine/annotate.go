@@ -20,7 +20,7 @@ type notes struct {
 
 // Note keeps an annotation until the outcome of the step is written. It reports false where there is no step.
 func (i StepInfo) Note(d *journal.Annotated) (bool, error) {
-	if i.note == nil {
+	if i.attempt == nil {
 		return false, nil
 	}
 	if err := journal.CheckAnnotation(d); err != nil {
@@ -31,7 +31,7 @@ func (i StepInfo) Note(d *journal.Annotated) (bool, error) {
 	}
 	own := *d
 	own.Step, own.Attempt = i.Key, i.Attempt
-	return true, i.note(&own)
+	return true, i.attempt.step.note(&own)
 }
 
 func (s *step) note(d *journal.Annotated) error {

@@ -15,7 +15,7 @@ type line struct {
 	x      *exec
 	parent *line
 	path   string          // prefix of its keys
-	uses   map[string]int  // how often each name was used
+	uses   uses            // how often each name was used
 	pens   map[string]*pen // for the streams that it writes to
 	busy   atomic.Bool
 	used   atomic.Bool // its function has returned
@@ -31,8 +31,29 @@ type line struct {
 	closed  bool  // it lost a race: nothing that it does is recorded
 }
 
+// uses counts how often names were used. Most branches use one: it needs no map.
+type uses struct {
+	name   string
+	n      int
+	others map[string]int
+}
+
+// next returns which use of the name this is, from 1.
+func (u *uses) next(name string) int {
+	if u.n == 0 || u.name == name {
+		u.name = name
+		u.n++
+		return u.n
+	}
+	if u.others == nil {
+		u.others = map[string]int{}
+	}
+	u.others[name]++
+	return u.others[name]
+}
+
 func newLine(x *exec, parent *line, path string, now journal.Time) *line {
-	l := &line{x: x, parent: parent, path: path, uses: map[string]int{}, now: now}
+	l := &line{x: x, parent: parent, path: path, now: now}
 	if l.live.Store(x.why == observe.BeginStarted); parent != nil {
 		l.live.Store(parent.isLive())
 	}
@@ -110,11 +131,11 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 	key := b.path + name
 	if explicit != "" {
 		key += "@" + escapeKey(explicit)
-		if b.uses[key]++; b.uses[key] > 1 {
+		if b.uses.next(key) > 1 {
 			return "", journal.Errorf(CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key)
 		}
-	} else if b.uses[name]++; b.uses[name] > 1 {
-		key += "#" + strconv.Itoa(b.uses[name])
+	} else if n := b.uses.next(name); n > 1 {
+		key += "#" + strconv.Itoa(n)
 	}
 	return key, journal.CheckText("the key", key, journal.MaxKey)
 }

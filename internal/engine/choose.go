@@ -309,17 +309,25 @@ func (f *Future) Result() (journal.Payload, error) {
 // Failed reports whether the branch ended with an error. It is for [Choice.Enough].
 func (f *Future) Failed() bool { return f.err != nil }
 
-// Room bounds how many branches run at the same time.
+// Room bounds how many branches run at the same time. Nil does not.
 type Room struct {
 	b    *Branch
 	free int // guarded by the execution
 }
 
-// Limit returns room for n branches that this one starts.
-func (b *Branch) Limit(n int) *Room { return &Room{b: b, free: n} }
+// Limit returns room for n branches that this one starts, or for any number if n is 0 or less.
+func (b *Branch) Limit(n int) *Room {
+	if n <= 0 {
+		return nil
+	}
+	return &Room{b: b, free: n}
+}
 
 // Enter waits for a place.
 func (r *Room) Enter() error {
+	if r == nil {
+		return nil
+	}
 	if err := r.b.enter(); err != nil {
 		return err
 	}
@@ -329,6 +337,9 @@ func (r *Room) Enter() error {
 
 // Leave gives a place back.
 func (r *Room) Leave() {
+	if r == nil {
+		return
+	}
 	x := r.b.x
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -116,7 +116,7 @@ func (x *exec) start() {
 }
 
 func (x *exec) main(b *Branch) {
-	roomy()
+	roomyToCommit()
 	var out journal.Payload
 	var err error
 	returned := false

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"runtime"
+
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -137,6 +139,7 @@ func (x *exec) send() {
 	}
 	x.out.sending = true
 	go func() {
+		runtime.Gosched() // other branches may be about to add something: it goes into the same command
 		x.mu.Lock()
 		for x.out.written < x.out.added && x.phase != phaseGone {
 			n := x.out.added

@@ -16,15 +16,15 @@ type Progress struct {
 
 // Report tells how far the step has come, and that it goes on.
 func (i StepInfo) Report(p Progress) {
-	if i.report != nil {
-		i.report(p)
+	if i.attempt != nil {
+		i.attempt.step.report(p)
 	}
 }
 
 // Beat shows that the step goes on.
 func (i StepInfo) Beat() {
-	if i.beat != nil {
-		i.beat()
+	if i.attempt != nil {
+		i.attempt.step.beat()
 	}
 }
 

@@ -11,3 +11,11 @@ func roomy() {
 	var room [5 << 10]byte
 	runtime.KeepAlive(&room)
 }
+
+// roomyToCommit does so for a goroutine that may commit on its own: the code of SQLite lies deep.
+//
+//go:noinline
+func roomyToCommit() {
+	var room [12 << 10]byte
+	runtime.KeepAlive(&room)
+}

@@ -42,10 +42,7 @@ type StepInfo struct {
 	Run     journal.ID
 	Key     string
 	Attempt int
-	report  func(Progress)
-	beat    func()
-	note    func(*journal.Annotated) error
-	attempt *attempt
+	attempt *attempt // nil for a poll
 	b       *Branch
 }
 
@@ -87,7 +84,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if err := journal.CheckPayload("the input of step ", key, s.Input); err != nil {
 		return nil, err
 	}
-	st := &step{b: b, spec: s, body: b.x.eng.testing.body(s, body), key: key}
+	st := &step{b: b, spec: s, body: b.x.eng.testing.body(&s, body), key: key}
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
 			b.compareInput(key, s, m)
@@ -240,9 +237,9 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 		ctx, cancel = context.WithTimeoutCause(ctx, s.spec.Timeout, journal.Errorf(CodeTimeout, "step %q took longer than %s", s.key, s.spec.Timeout))
 	}
 	defer cancel()
-	stop := func() bool { return false }
+	var late *lateStart
 	if !recorded {
-		stop = s.recordLater(began)
+		late = s.recordLater(began)
 	}
 	watched, unwatch := s.watch(ctx)
 	s.now = &attempt{step: s, number: s.attempt}
@@ -254,7 +251,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	if sealed := s.now.seal(); err == nil {
 		err = sealed
 	}
-	recorded = stop() || recorded
+	recorded = late.stop() || recorded
 	s.ended(recorded)
 	if err != nil && cut != nil && s.b.ctx.Err() == nil {
 		err = cut
@@ -291,27 +288,47 @@ func (s *step) ended(began bool) {
 	delete(s.b.x.progress, s.key)
 }
 
-// recordLater writes the start down when the body has run for a while. The returned function stops that, and reports whether it has happened.
-func (s *step) recordLater(began journal.Time) (stop func() bool) {
-	var mu sync.Mutex
-	written, over := false, false
-	t := time.AfterFunc(recordAfter, func() {
-		mu.Lock()
-		defer mu.Unlock()
-		if over || s.b.x.isGone() {
-			return
-		}
-		written = true
-		s.begin(began)
-		s.b.x.send()
-	})
-	return func() bool {
-		t.Stop()
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
-		return written
+// lateStart is the start of a body that is written down when it has run for a while.
+type lateStart struct {
+	step  *step
+	began journal.Time
+	timer *time.Timer
+
+	mu      sync.Mutex
+	written bool
+	over    bool
+}
+
+// recordLater writes the start down after a while, unless it is stopped.
+func (s *step) recordLater(began journal.Time) *lateStart {
+	l := &lateStart{step: s, began: began}
+	l.mu.Lock() // the timer may be early
+	defer l.mu.Unlock()
+	l.timer = time.AfterFunc(recordAfter, l.write)
+	return l
+}
+
+func (l *lateStart) write() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over || l.step.b.x.isGone() {
+		return
 	}
+	l.written = true
+	l.step.begin(l.began)
+	l.step.b.x.send()
+}
+
+// stop returns whether the start was written. If there is none to be written, it was not.
+func (l *lateStart) stop() bool {
+	if l == nil {
+		return false
+	}
+	l.timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	return l.written
 }
 
 // call runs the body; a panic becomes an error.
@@ -321,9 +338,7 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 			err = panicError(p)
 		}
 	}()
-	return s.body(ctx, StepInfo{
-		Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, report: s.report, beat: s.beat, attempt: s.now, note: s.note, b: s.b,
-	})
+	return s.body(ctx, StepInfo{Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, attempt: s.now, b: s.b})
 }
 
 // RetryAfterError is an error that says when its step should be tried again.

@@ -373,6 +373,10 @@ func (x *exec) streamsKnown() (known bool) {
 func (a *attempt) seal() error {
 	a.mu.Lock()
 	a.over = true
+	if len(a.pens) == 0 { // the rule
+		a.mu.Unlock()
+		return nil
+	}
 	names := slices.Sorted(maps.Keys(a.pens))
 	a.mu.Unlock()
 	x := a.step.b.x

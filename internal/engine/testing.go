@@ -43,17 +43,23 @@ func (t *Testing) wall() func() time.Time {
 }
 
 // body returns what is done for a step.
-func (t *Testing) body(s StepSpec, body StepBody) StepBody {
+func (t *Testing) body(s *StepSpec, body StepBody) StepBody {
 	if t.Stub != nil {
 		if stub := t.Stub(s.Name); stub != nil {
+			in := s.Input
 			body = func(ctx context.Context, info StepInfo) (journal.Payload, error) {
-				return stub(WithInfo(ctx, info), s.Input)
+				return stub(WithInfo(ctx, info), in)
 			}
 		}
 	}
 	if t.BodyEnded == nil {
 		return body
 	}
+	return t.told(body)
+}
+
+// told tells of the end of each call.
+func (t *Testing) told(body StepBody) StepBody {
 	return func(ctx context.Context, info StepInfo) (journal.Payload, error) {
 		out, err := body(ctx, info)
 		t.BodyEnded(ctx, info)

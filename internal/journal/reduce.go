@@ -487,8 +487,8 @@ func checkEvent(e *Event, perEvent bool) error {
 		default:
 		}
 	}
-	if err := CheckText("the key of "+t.String(), e.Key, MaxKey); err != nil {
-		return err
+	if err := CheckText("the key", e.Key, MaxKey); err != nil {
+		return CheckText("the key of "+t.String(), e.Key, MaxKey)
 	}
 	in, out := e.Data.payloads()
 	for _, p := range []*Payload{in, out} {
