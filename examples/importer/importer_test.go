@@ -177,8 +177,8 @@ func TestProgressIsSeen(t *testing.T) {
 	require.Len(t, page.Runs, 1)
 }
 
-// TestCrashesLeaveEveryRowOnce kills the process at each place at which it can die. The last step counts what is in the target: it must be the same.
-func TestCrashesLeaveEveryRowOnce(t *testing.T) {
+// TestImportCrashEverywhere kills the process at each place at which it can die. The last step counts what is in the target: it must be the same.
+func TestImportCrashEverywhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	require.NoError(t, generate(filepath.Join(dir, "a.csv"), 12))
