@@ -40,18 +40,22 @@ func (d *doomed) open() *Store {
 	return s
 }
 
-// load writes with several committers until ctx ends.
+// load writes with several committers until ctx ends. It returns when all of them are at it: who only begins may give up.
 func (d *doomed) load(ctx context.Context, s *Store, seed uint64) (wait func()) {
 	d.Helper()
-	var group sync.WaitGroup
+	var group, begun sync.WaitGroup
 	for i := range uint64(3) {
-		work := storetest.Work{Ledger: &d.ledger, Seed: seed + i, Largest: 40 << 10}
+		begun.Add(1)
+		begins := sync.OnceFunc(begun.Done)
+		work := storetest.Work{Ledger: &d.ledger, Seed: seed + i, Largest: 40 << 10, Committed: begins}
 		group.Go(func() {
+			defer begins()
 			if err := work.Run(ctx, s); ctx.Err() == nil {
 				d.Errorf("it gave up: %v", err)
 			}
 		})
 	}
+	begun.Wait()
 	return group.Wait
 }
 

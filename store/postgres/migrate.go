@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"regexp"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,6 +36,9 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	if s.cfg.ReadOnly {
 		return migration.ReadOnly(s.location, version, len(all))
+	}
+	if err := s.checkNames(ctx, all); err != nil {
+		return err
 	}
 	if err := s.createVersion(ctx); err != nil {
 		return err
@@ -78,6 +82,30 @@ func (s *Store) foreign(op string, err error) error {
 	default:
 		return classify(op, err)
 	}
+}
+
+// made finds the names that a migration makes.
+var made = regexp.MustCompile(`(?m)^create (?:table|sequence) (\w+)`)
+
+const findTaken = `select min(c.relname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+	where n.nspname = $1 and c.relname = any($2) and to_regclass($3) is null`
+
+// checkNames refuses a schema whose tables somebody else has made, before anything is added to it.
+func (s *Store) checkNames(ctx context.Context, all []migration.Migration) error {
+	var names []string
+	for _, m := range all {
+		for _, found := range made.FindAllStringSubmatch(m.SQL, -1) {
+			names = append(names, found[1])
+		}
+	}
+	var taken *string
+	if err := s.pool.QueryRow(ctx, findTaken, s.cfg.Schema, names, s.cfg.Schema+".schema_version").Scan(&taken); err != nil {
+		return classify("open", err)
+	}
+	if taken != nil {
+		return journal.Errorf(journal.CodeSchemaForeign, "the schema %s has a table %s that is not cairn's: choose another schema, or move the table", s.cfg.Schema, *taken)
+	}
+	return nil
 }
 
 // createVersion makes the schema and the table that records its version. "if not exists" does not help against others

@@ -65,6 +65,9 @@ func TestOpenForeignSchema(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Open(t.Context(), address, nil)
 	require.Equal(t, journal.CodeSchemaForeign, code(err))
+	var left int
+	require.NoError(t, conn.QueryRow(t.Context(), `select count(*) from pg_tables where schemaname = 'cairn'`).Scan(&left))
+	require.Equal(t, 1, left, "it is refused as it was")
 	_, err = conn.Exec(t.Context(), `drop schema cairn cascade; create schema cairn; create table cairn.schema_version (v text)`)
 	require.NoError(t, err)
 	_, err = Open(t.Context(), address, nil)
