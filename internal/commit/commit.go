@@ -106,12 +106,21 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 // If ctx ends first, a command that was not yet taken up is withdrawn and ctx's error returned. Otherwise the
 // error has [journal.CodeOutcomeUnknown]: the command may still be applied.
 func (c *Committer) Do(ctx context.Context, cmd *journal.Command) (*journal.Result, error) {
+	t, err := c.Lead(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return t.Wait(ctx)
+}
+
+// Lead is [Committer.Do] for who wants to know what became of a command for which ctx was too short.
+func (c *Committer) Lead(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
 	t, err := c.enqueue(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}
 	c.lead(ctx)
-	return t.Wait(ctx)
+	return t, nil
 }
 
 // Submit puts a command into the queue of its run. It waits only while the committer is full. The command must not be

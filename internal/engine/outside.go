@@ -23,7 +23,7 @@ func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entit
 	event := journal.Event{Entity: entity, Data: d}
 	x := e.exec(run)
 	if x != nil {
-		if res, err := x.hand(event); res != nil || err != nil {
+		if res, err := x.hand(ctx, event); res != nil || err != nil {
 			return res, err
 		}
 	}

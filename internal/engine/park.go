@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"maps"
 	"runtime"
 	"slices"
@@ -214,8 +215,8 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 }
 
 // hand gives a run that waits in memory an event from outside, and takes it back in the same commit. It returns nothing if that cannot be done: then
-// the event was not written. The error says that nobody knows whether it was.
-func (x *exec) hand(e journal.Event) (*journal.Result, error) {
+// the event was not written. The error says that nobody knows whether it was; when that is known, the run goes on all the same.
+func (x *exec) hand(ctx context.Context, e journal.Event) (*journal.Result, error) {
 	x.mu.Lock()
 	if x.phase != phaseParked {
 		x.mu.Unlock()
@@ -227,13 +228,27 @@ func (x *exec) hand(e journal.Event) (*journal.Result, error) {
 		x.parked()
 		return nil, nil //nolint:nilnil // nor here
 	}
-	res, err := x.me.committer.Do(x.eng.hard, cmd)
+	ticket, err := x.me.committer.Lead(ctx, cmd)
 	if err != nil {
 		x.parked()
-		return nil, ifUnknown(err)
+		return nil, nil //nolint:nilerr,nilnil // nor here: the other way has the same to say
+	}
+	res, err := ticket.Wait(ctx)
+	if ifUnknown(err) != nil {
+		go func() { x.handed(ticket.Wait(x.eng.hard)) }() // the caller has given up
+		return nil, err
+	}
+	x.handed(res, err)
+	return res, nil // no result: nor here
+}
+
+// handed goes on, or rests again, when it is known whether a run was given an event.
+func (x *exec) handed(res *journal.Result, err error) {
+	if err != nil {
+		x.parked()
+		return
 	}
 	x.claimed(res, nil)
-	return res, nil
 }
 
 // ifUnknown returns an error that says that nobody knows whether something was written. After any other, it was not, and can be tried in another way.

@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store/faultstore"
+	"github.com/cairn-workflow/cairn/store/sqlite"
+)
+
+// TestADeliveryOfUnknownOutcome lets a sender give up while what it sent is being written: it is told that nobody knows, and the value arrives once.
+func TestADeliveryOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	st, err := sqlite.Memory(t.Context(), nil)
+	require.NoError(t, err)
+	var slow atomic.Bool
+	reached := make(chan struct{})
+	plan := func(op faultstore.Op, _ int) faultstore.Fault {
+		if op == faultstore.OpCommit && slow.CompareAndSwap(true, false) {
+			close(reached)
+			return faultstore.Fault{Delay: 2 * time.Second}
+		}
+		return faultstore.Fault{}
+	}
+	e, err := engine.New(t.Context(), faultstore.Wrap(st, func(journal.ID) faultstore.Plan { return plan }), engine.Config{Poll: 20 * time.Millisecond}, twice())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_ = e.Stop(context.Background())
+		_ = st.Close()
+	})
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "twice"})
+	require.NoError(t, err)
+	rests(t, st, id, 1)
+	slow.Store(true)
+	sending, giveUp := context.WithCancel(t.Context())
+	go func() {
+		<-reached
+		giveUp()
+	}()
+	_, err = e.Deliver(sending, "token", "", journal.Payload("a"))
+	require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err), err)
+	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("b"))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	run, err := e.Wait(ctx, id)
+	require.NoError(t, err)
+	require.Equal(t, "ab", string(run.Output))
+}
