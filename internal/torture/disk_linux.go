@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -29,12 +30,17 @@ func mountSmall(dir string) error {
 
 // fill leaves no room in the file system that is mounted on a directory, but for some pages.
 func fill(dir string) error {
-	var s syscall.Statfs_t
-	if err := syscall.Statfs(dir, &s); err != nil {
-		return err
+	for pages := uint64(4); ; pages *= 2 {
+		var s syscall.Statfs_t
+		if err := syscall.Statfs(dir, &s); err != nil {
+			return err
+		}
+		used := (s.Blocks - s.Bfree + pages) * uint64(s.Bsize)
+		err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", used))
+		if !errors.Is(err, syscall.EINVAL) || used > s.Blocks*uint64(s.Bsize) { // more is in use by now
+			return err
+		}
 	}
-	used := (s.Blocks - s.Bfree + 4) * uint64(s.Bsize)
-	return syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", used))
 }
 
 // empty makes room again.
