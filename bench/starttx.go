@@ -129,7 +129,7 @@ func (s *txStarts) side(do func(context.Context, store.UserTx) error) side {
 			}
 			select {
 			case began := <-s.began:
-				s.wakes = append(s.wakes, began.Sub(committed))
+				s.wakes = append(s.wakes, max(began.Sub(committed), time.Microsecond)) // it may begin before the answer to the commit has come back
 			case <-ctx.Done():
 				return out, context.Cause(ctx)
 			}
