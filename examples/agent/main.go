@@ -36,6 +36,7 @@ type settings struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	began := time.Now()
 	var set settings
 	flags := flag.NewFlagSet("agent", flag.ExitOnError)
 	flags.StringVar(&set.db, "db", "agent.db", "where the conversations are kept: a SQLite file, or postgres://…")
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = cmp.Or(err, st.Close()) }()
 	a := newAgent(set.pace)
 	var workflows []cairn.Definition
-	do := func(eng *cairn.Engine) error { return a.startAndPrint(ctx, eng, set, out) }
+	do := func(eng *cairn.Engine) error { return a.startAndPrint(ctx, eng, began, set, out) }
 	switch {
 	case set.approve != "" || set.reject != "":
 		do = func(eng *cairn.Engine) error {
@@ -75,8 +76,8 @@ func serve(ctx context.Context, st store.Store, set settings, workflows []cairn.
 }
 
 // startAndPrint starts a conversation, or finds the one that an earlier process has left, and prints it until it has ended.
-func (a *agent) startAndPrint(ctx context.Context, eng *cairn.Engine, set settings, out io.Writer) error {
-	number, unfinished, err := show.Next(ctx, eng, cairn.Filter{Workflow: a.workflow.Name()})
+func (a *agent) startAndPrint(ctx context.Context, eng *cairn.Engine, began time.Time, set settings, out io.Writer) error {
+	number, unfinished, err := show.Next(ctx, eng, began, cairn.Filter{Workflow: a.workflow.Name()})
 	if err != nil {
 		return err
 	}

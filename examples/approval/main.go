@@ -27,6 +27,7 @@ func main() { program.Main("approval", run) }
 const defaultDB = "approval.db"
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	began := time.Now()
 	flags := flag.NewFlagSet("approval", flag.ExitOnError)
 	db := flags.String("db", defaultDB, "where the requests are kept: a SQLite file, or postgres://…")
 	timeout := flags.Duration("timeout", 30*time.Second, "how long each of those who are asked has time to answer")
@@ -46,12 +47,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 
 	d := newDesk(*timeout, *timeout)
-	watch := func(eng *cairn.Engine) error { return d.startAndWatch(ctx, eng, *db, out) }
+	watch := func(eng *cairn.Engine) error { return d.startAndWatch(ctx, eng, began, *db, out) }
 	return program.WithEngine(ctx, st, program.Lease, []cairn.Definition{d.workflow}, watch, out, "The question can still be answered; start it again, and it goes on.")
 }
 
-func (d *desk) startAndWatch(ctx context.Context, eng *cairn.Engine, db string, out io.Writer) error {
-	number, unfinished, err := show.Next(ctx, eng, cairn.Filter{Workflow: d.workflow.Name()})
+func (d *desk) startAndWatch(ctx context.Context, eng *cairn.Engine, began time.Time, db string, out io.Writer) error {
+	number, unfinished, err := show.Next(ctx, eng, began, cairn.Filter{Workflow: d.workflow.Name()})
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 func main() { program.Main("files", run) }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	began := time.Now()
 	flags := flag.NewFlagSet("files", flag.ExitOnError)
 	db := flags.String("db", "files.db", "where the results are kept: a SQLite file, or postgres://…")
 	dir := flags.String("dir", ".", "the folder")
@@ -44,13 +45,13 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer func() { err = cmp.Or(err, st.Close()) }()
 
 	c := newCounter(*pace, *most, *parallel)
-	watch := func(eng *cairn.Engine) error { return c.startAndWatch(ctx, eng, root, out) }
+	watch := func(eng *cairn.Engine) error { return c.startAndWatch(ctx, eng, began, root, out) }
 	return program.WithEngine(ctx, st, program.Lease, []cairn.Definition{c.workflow}, watch, out, "Start it again, and it goes on with the files that are left.")
 }
 
-func (c *counter) startAndWatch(ctx context.Context, eng *cairn.Engine, dir string, out io.Writer) error {
+func (c *counter) startAndWatch(ctx context.Context, eng *cairn.Engine, began time.Time, dir string, out io.Writer) error {
 	about := map[string]string{"dir": dir}
-	number, unfinished, err := show.Next(ctx, eng, cairn.Filter{Workflow: c.workflow.Name(), Attributes: about})
+	number, unfinished, err := show.Next(ctx, eng, began, cairn.Filter{Workflow: c.workflow.Name(), Attributes: about})
 	if err != nil {
 		return err
 	}

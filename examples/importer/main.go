@@ -36,6 +36,7 @@ type settings struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	began := time.Now()
 	var set settings
 	flags := flag.NewFlagSet("importer", flag.ExitOnError)
 	flags.StringVar(&set.db, "db", "importer.db", "where the runs are kept: a SQLite file, or postgres://…")
@@ -66,7 +67,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		case set.fix:
 			return i.fixAndWatch(ctx, eng, out)
 		default:
-			return i.startAndWatch(ctx, eng, set, out)
+			return i.startAndWatch(ctx, eng, began, set, out)
 		}
 	}
 	workflows := []cairn.Definition{i.workflow}
@@ -77,8 +78,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 }
 
 // startAndWatch starts an import, or finds the one that an earlier process has left, and shows it until it has ended.
-func (i *importer) startAndWatch(ctx context.Context, eng *cairn.Engine, set settings, out io.Writer) error {
-	number, unfinished, err := show.Next(ctx, eng, cairn.Filter{Workflow: i.workflow.Name()})
+func (i *importer) startAndWatch(ctx context.Context, eng *cairn.Engine, began time.Time, set settings, out io.Writer) error {
+	number, unfinished, err := show.Next(ctx, eng, began, cairn.Filter{Workflow: i.workflow.Name()})
 	if err != nil {
 		return err
 	}

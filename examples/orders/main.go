@@ -56,6 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 
 // work starts orders, or finds those that an earlier process has left, and shows them until they have ended.
 func work(ctx context.Context, st store.Store, set settings, out io.Writer) error {
+	began := time.Now()
 	w := &world{pace: set.pace, ledger: io.Discard}
 	if set.ledger != "" {
 		file, err := os.OpenFile(set.ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -66,12 +67,12 @@ func work(ctx context.Context, st store.Store, set settings, out io.Writer) erro
 		w.ledger = file
 	}
 	s := newShop(w, 5*set.pace, 5*set.pace)
-	watch := func(eng *cairn.Engine) error { return s.startAndWatch(ctx, eng, out) }
+	watch := func(eng *cairn.Engine) error { return s.startAndWatch(ctx, eng, began, out) }
 	return program.WithEngine(ctx, st, set.lease, []cairn.Definition{s.order, s.shipment}, watch, out, "Start it again, and the orders go on from where they are.")
 }
 
-func (s *shop) startAndWatch(ctx context.Context, eng *cairn.Engine, out io.Writer) error {
-	day, unfinished, err := show.Next(ctx, eng, cairn.Filter{Workflow: s.order.Name()})
+func (s *shop) startAndWatch(ctx context.Context, eng *cairn.Engine, began time.Time, out io.Writer) error {
+	day, unfinished, err := show.Next(ctx, eng, began, cairn.Filter{Workflow: s.order.Name()})
 	if err != nil {
 		return err
 	}

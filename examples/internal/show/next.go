@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/cairn-workflow/cairn"
 )
@@ -11,28 +12,29 @@ import (
 // Number is the attribute in which a run carries the number that [Next] has given it.
 const Number = "number"
 
-// Next returns the number for the runs that a program is to start: that of runs which an earlier process has left unfinished, or else a new
-// one. With a start key that is made of it, a run that was started before is found, and not started again.
-func Next(ctx context.Context, eng *cairn.Engine, f cairn.Filter) (number int, unfinished bool, err error) {
+// Next returns the number for the runs that a program is to start: that of runs which an earlier process has left unfinished when this one began, or
+// else a new one. With a start key that is made of it, a run that was started before is found, and not started again.
+func Next(ctx context.Context, eng *cairn.Engine, began time.Time, f cairn.Filter) (number int, unfinished bool, err error) {
 	f.Limit, f.NewestFirst = 1, true
-	last, err := eng.List(ctx, f)
+	open := f
+	open.Status = []cairn.Status{cairn.StatusPending, cairn.StatusRunning}
+	left, err := eng.List(ctx, open)
 	if err != nil {
 		return 0, false, err
 	}
-	f.Status = []cairn.Status{cairn.StatusPending, cairn.StatusRunning}
-	left, err := eng.List(ctx, f)
-	switch {
-	case err != nil:
-		return 0, false, err
-	case len(left.Runs) > 0:
+	if len(left.Runs) > 0 {
 		number, err = numberOf(left.Runs[0])
 		return number, true, err
-	case len(last.Runs) > 0:
-		number, err = numberOf(last.Runs[0])
-		return number + 1, false, err
-	default:
-		return 1, false, nil
 	}
+	last, err := eng.List(ctx, f)
+	if err != nil || len(last.Runs) == 0 {
+		return 1, false, err
+	}
+	number, err = numberOf(last.Runs[0])
+	if last.Runs[0].EndedAt.Before(began.Truncate(time.Millisecond)) {
+		return number + 1, false, err
+	}
+	return number, true, err // the engine works already, and was faster than the one who asks
 }
 
 func numberOf(info *cairn.RunInfo) (int, error) {

@@ -142,8 +142,9 @@ func TestNextGoesOnBeforeItBegins(t *testing.T) {
 	hook := cairn.NewHook[int]("go")
 	wf := cairn.NewWorkflow("wait", func(ctx cairn.Context, n int) (int, error) { return hook.Token("go").Wait(ctx, 0) })
 	eng := start(t, wf)
+	began := time.Now()
 	next := func() (int, bool) {
-		n, unfinished, err := Next(t.Context(), eng, cairn.Filter{Workflow: "wait"})
+		n, unfinished, err := Next(t.Context(), eng, began, cairn.Filter{Workflow: "wait"})
 		require.NoError(t, err)
 		return n, unfinished
 	}
@@ -160,11 +161,15 @@ func TestNextGoesOnBeforeItBegins(t *testing.T) {
 	_, err = r.Result(within(t))
 	require.NoError(t, err)
 	n, unfinished = next()
+	require.Equal(t, 1, n, "it was unfinished when the program began")
+	require.True(t, unfinished)
+	began = time.Now().Add(time.Minute) // the next program
+	n, unfinished = next()
 	require.Equal(t, 2, n)
 	require.False(t, unfinished)
 	r, err = wf.Start(t.Context(), eng, 0)
 	require.NoError(t, err)
-	_, _, err = Next(t.Context(), eng, cairn.Filter{Workflow: "wait"})
+	_, _, err = Next(t.Context(), eng, began, cairn.Filter{Workflow: "wait"})
 	require.ErrorContains(t, err, "not started by an example")
 	require.NoError(t, r.Terminate(t.Context(), "the test is over"))
 }
