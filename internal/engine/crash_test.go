@@ -13,15 +13,22 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/faultstore"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 // life is one process: an engine with a store of its own.
 func life(t *testing.T, path string, wfs ...*engine.Workflow) (*engine.Engine, store.Store) {
 	t.Helper()
+	return plannedLife(t, path, func(faultstore.Op, int) faultstore.Fault { return faultstore.Fault{} }, wfs...)
+}
+
+// plannedLife is a process whose writers follow a plan. The store that it returns has none.
+func plannedLife(t *testing.T, path string, plan faultstore.Plan, wfs ...*engine.Workflow) (*engine.Engine, store.Store) {
+	t.Helper()
 	st, err := sqlite.Open(t.Context(), path, nil)
 	require.NoError(t, err)
-	e, err := engine.New(t.Context(), st, engine.Config{Poll: 20 * time.Millisecond, Lease: 2 * time.Second}, wfs...)
+	e, err := engine.New(t.Context(), faultstore.Wrap(st, func(journal.ID) faultstore.Plan { return plan }), engine.Config{Poll: 20 * time.Millisecond, Lease: 2 * time.Second}, wfs...)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

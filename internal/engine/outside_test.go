@@ -11,14 +11,11 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store/faultstore"
-	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 // TestADeliveryOfUnknownOutcome lets a sender give up while what it sent is being written: it is told that nobody knows, and the value arrives once.
 func TestADeliveryOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	st, err := sqlite.Memory(t.Context(), nil)
-	require.NoError(t, err)
 	var slow atomic.Bool
 	reached := make(chan struct{})
 	plan := func(op faultstore.Op, _ int) faultstore.Fault {
@@ -28,12 +25,7 @@ func TestADeliveryOfUnknownOutcome(t *testing.T) {
 		}
 		return faultstore.Fault{}
 	}
-	e, err := engine.New(t.Context(), faultstore.Wrap(st, func(journal.ID) faultstore.Plan { return plan }), engine.Config{Poll: 20 * time.Millisecond}, twice())
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = e.Stop(context.Background())
-		_ = st.Close()
-	})
+	e, st := plannedLife(t, t.TempDir()+"/x.db", plan, twice())
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "twice"})
 	require.NoError(t, err)
 	rests(t, st, id, 1)

@@ -13,7 +13,6 @@ import (
 	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/check"
 	"github.com/cairn-workflow/cairn/store/faultstore"
-	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 // twice is a workflow that receives two payloads.
@@ -68,8 +67,6 @@ func TestAPauseIsNotWrittenOver(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/x.db"
 	other, plain := life(t, path)
-	st, err := sqlite.Open(t.Context(), path, nil)
-	require.NoError(t, err)
 	var id journal.ID
 	var begins atomic.Int64
 	begins.Store(-1000)
@@ -79,12 +76,8 @@ func TestAPauseIsNotWrittenOver(t *testing.T) {
 		}
 		return faultstore.Fault{Delay: time.Nanosecond}
 	}
-	owner, err := engine.New(t.Context(), faultstore.Wrap(st, func(journal.ID) faultstore.Plan { return plan }), engine.Config{Poll: 20 * time.Millisecond}, twice())
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_ = owner.Stop(context.Background())
-		_ = st.Close()
-	})
+	owner, _ := plannedLife(t, path, plan, twice())
+	var err error
 	id, err = owner.Start(t.Context(), engine.StartRequest{Workflow: "twice"})
 	require.NoError(t, err)
 	rests(t, plain, id, 1)

@@ -302,8 +302,6 @@ type lateStart struct {
 // recordLater writes the start down after a while, unless it is stopped.
 func (s *step) recordLater(began journal.Time) *lateStart {
 	l := &lateStart{step: s, began: began}
-	l.mu.Lock() // the timer may be early
-	defer l.mu.Unlock()
 	l.timer = time.AfterFunc(recordAfter, l.write)
 	return l
 }

@@ -487,7 +487,7 @@ func checkEvent(e *Event, perEvent bool) error {
 		default:
 		}
 	}
-	if err := CheckText("the key", e.Key, MaxKey); err != nil {
+	if CheckText("", e.Key, MaxKey) != nil { // what is wrong is put into words only if something is
 		return CheckText("the key of "+t.String(), e.Key, MaxKey)
 	}
 	in, out := e.Data.payloads()
