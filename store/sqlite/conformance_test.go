@@ -21,9 +21,7 @@ func TestFile(t *testing.T) {
 		},
 		Again: func(t *testing.T, first store.Store) store.Store {
 			t.Helper()
-			info, err := first.Info(t.Context())
-			require.NoError(t, err)
-			return open(t, info.Location, nil)
+			return again(t, first)
 		},
 		Ways: map[string]func(*testing.T, store.Store) storetest.UserTransaction{
 			"immediate": func(t *testing.T, s store.Store) storetest.UserTransaction {
@@ -36,6 +34,14 @@ func TestFile(t *testing.T) {
 			},
 		},
 	})
+}
+
+// again opens the file of a store once more.
+func again(t *testing.T, first store.Store) *sqlite.Store {
+	t.Helper()
+	info, err := first.Info(t.Context())
+	require.NoError(t, err)
+	return open(t, info.Location, nil)
 }
 
 // beginTx begins a transaction as a user would, on a connection of his own to a store's file.
@@ -52,12 +58,15 @@ func beginTx(t *testing.T, s store.Store, settings string) storetest.UserTransac
 	return storetest.UserTransaction{Tx: sqlite.InTx(tx), Commit: tx.Commit, Rollback: tx.Rollback}
 }
 
+// TestMemory has so few young runs that the index on states gets older ones in nearly every batch.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Factory{
 		Open: func(t *testing.T) store.Store {
 			t.Helper()
-			return open(t, ":memory:", nil)
+			s := open(t, ":memory:", nil)
+			s.KeepYoung(1, 1)
+			return s
 		},
 		Again: func(t *testing.T, first store.Store) store.Store {
 			t.Helper()

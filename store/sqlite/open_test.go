@@ -92,7 +92,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"NewerSchemaWithoutLog", func(t *testing.T) string {
 			t.Helper()
 			path := newFile(t)
-			change(t, path, `update cairn_schema set version = 99, oldest = 7`, `pragma journal_mode = delete`)
+			change(t, path, `update cairn_schema set version = 99, oldest = 98`, `pragma journal_mode = delete`)
 			return path
 		}, nil, journal.CodeSchemaTooNew},
 		{"NewerSchemaToRead", func(t *testing.T) string {
