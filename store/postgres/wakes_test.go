@@ -14,6 +14,8 @@ func TestWhatCouldNotBeWokenIsWokenLater(t *testing.T) {
 	f := newFixture(t)
 	sleeping := f.start()
 	f.sql(`update runs set owner = null, wake_at = null where no = $1`, sleeping.Ref)
+	stranger := f.start()
+	f.sql(`update runs set owner = null, wake_at = null where no = $1`, stranger.Ref)
 	gone := f.mint()
 	other := f.start()
 	beside := f.beside()
@@ -34,6 +36,7 @@ func TestWhatCouldNotBeWokenIsWokenLater(t *testing.T) {
 	require.Len(t, runs, 1)
 	require.Equal(t, sleeping.Run.ID, runs[0].Run)
 	f.sql(`insert into wakes (ns, run) select no, $1 from namespaces`, [16]byte(gone)) // a run that was deleted meanwhile
+	f.sql(`insert into wakes (ns, run) values (4711, $1)`, [16]byte(stranger.Run.ID))  // one of the same id in another namespace
 	require.Len(t, due(), 1)
 	var left int
 	require.NoError(t, f.pool.QueryRow(t.Context(), `select count(*) from wakes`).Scan(&left))
