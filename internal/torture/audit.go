@@ -24,7 +24,9 @@ type audit struct {
 	stalls  map[string][]pauseSpan         // of processes
 	runs    map[string]*audited
 	orders  map[string][]*audited
-	tokens  map[string]*audited // by the tokens of their hooks
+	forks   map[string][]*audited // by the names of their orders
+	entered map[string]string     // runs that were started in transactions of clients, by the names of their orders
+	tokens  map[string]*audited   // by the tokens of their hooks
 }
 
 // audited is what the audit remembers of a run.
@@ -37,6 +39,10 @@ type audited struct {
 	cancelled bool // somebody asked it to stop
 	parked    int
 	child     bool
+	noted     bool              // somebody annotated it
+	marks     map[string]string // its attributes
+	source    string            // the run of which it is a fork
+	outcomes  map[string]outcome
 }
 
 // receipt is what a hook has received: who sent it, through which token.
@@ -52,10 +58,10 @@ type effect struct {
 }
 
 // audit reads everything.
-func (o *orchestra) audit(ctx context.Context, st store.Reader) error {
+func (o *orchestra) audit(ctx context.Context, st store.Reader, entered map[string]string) error {
 	a := &audit{
 		st: st, report: &o.report, found: o.found, effects: map[string]map[string][]effect{}, stalls: map[string][]pauseSpan{},
-		others: map[string]bool{}, runs: map[string]*audited{}, orders: map[string][]*audited{}, tokens: map[string]*audited{},
+		others: map[string]bool{}, runs: map[string]*audited{}, orders: map[string][]*audited{}, tokens: map[string]*audited{}, forks: map[string][]*audited{}, entered: entered,
 	}
 	for _, p := range o.workers {
 		for _, l := range p.past {
@@ -84,7 +90,8 @@ func (o *orchestra) audit(ctx context.Context, st store.Reader) error {
 		a.requests(lines)
 	}
 	a.startedOnce(clients)
-	return nil
+	a.enteredOnce()
+	return a.search(ctx)
 }
 
 // views holds the views of all runs against the fold of their journals, as "cairn doctor" does.
@@ -130,7 +137,11 @@ func (a *audit) readRuns(ctx context.Context) error {
 // run checks one run.
 func (a *audit) run(ctx context.Context, run *journal.Run, events []journal.Event) error {
 	r := &audited{
-		id: journal.PrefixRun.Format(run.ID), status: run.Status, receipts: map[receipt]int{}, child: run.Parent != journal.ID{},
+		id: journal.PrefixRun.Format(run.ID), status: run.Status, receipts: map[receipt]int{}, child: !run.Parent.IsZero(),
+		marks: run.Attributes, outcomes: map[string]outcome{},
+	}
+	if !run.ForkedFrom.IsZero() {
+		r.source = journal.PrefixRun.Format(run.ForkedFrom)
 	}
 	a.runs[r.id] = r
 	a.report.Runs++
@@ -142,7 +153,11 @@ func (a *audit) run(ctx context.Context, run *journal.Run, events []journal.Even
 			return err
 		}
 	}
-	a.orders[r.order.Name] = append(a.orders[r.order.Name], r)
+	if r.source != "" {
+		a.forks[r.order.Name] = append(a.forks[r.order.Name], r)
+	} else {
+		a.orders[r.order.Name] = append(a.orders[r.order.Name], r)
+	}
 	for i := range r.order.Legs {
 		a.tokens[r.order.token(i)] = r
 	}
@@ -166,6 +181,8 @@ func (a *audit) event(r *audited, e *journal.Event) error {
 		r.cancelled = true
 	case *journal.RunParked:
 		r.parked++
+	case *journal.Annotated:
+		r.noted = r.noted || d.Name == noteName
 	case *journal.HookReceived:
 		at := receipt{d.Token, d.Sender}
 		if r.receipts[at]++; r.receipts[at] > 1 {

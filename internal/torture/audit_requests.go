@@ -1,6 +1,11 @@
 package torture
 
-import "github.com/cairn-workflow/cairn/internal/journal"
+import (
+	"context"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
 
 // requests holds what one client asked for, and what it was told, against what there is.
 func (a *audit) requests(lines []line) {
@@ -43,6 +48,19 @@ func (a *audit) told(l *line) {
 	case askPause:
 		if r := a.runs[l.Run]; r != nil && r.parked == 0 {
 			a.found("the pause of %s was acknowledged, and is not recorded", l.Run)
+		}
+	case askNote:
+		if r := a.runs[l.Run]; r != nil && !r.noted {
+			a.found("a note on %s was acknowledged, and is not recorded", l.Run)
+		}
+	case askMark:
+		if r := a.runs[l.Run]; r != nil && r.marks[laterMark.Key()] != l.Order {
+			a.found("an attribute of %s was acknowledged, and is %q", l.Run, r.marks[laterMark.Key()])
+		}
+	case askFork:
+		a.report.Forks++
+		if r := a.runs[l.Run]; r == nil || r.source != l.Key {
+			a.found("the fork of %s was acknowledged as %s, which is not there", l.Key, l.Run)
 		}
 	}
 }
@@ -115,4 +133,42 @@ func (a *audit) startedOnce(clients map[string][]line) {
 			a.found("%s has a run, and nobody asked for it", name)
 		}
 	}
+	for name, forks := range a.forks {
+		if len(forks) > 1 {
+			a.found("%s has %d forks: %s and %s", name, len(forks), forks[0].id, forks[1].id)
+		}
+	}
+}
+
+// enteredOnce checks that what clients entered in transactions of their own is there, and was not without the entry.
+func (a *audit) enteredOnce() {
+	a.report.Entered = int64(len(a.entered))
+	for name, run := range a.entered {
+		if r := a.runs[run]; r == nil || r.order.Name != name {
+			a.found("%s was entered with its start as %s, which is not there", name, run)
+		}
+	}
+	for name, runs := range a.orders {
+		if r := runs[0]; r.order.InTx && !r.child && a.entered[name] != r.id {
+			a.found("%s is there, and was not entered in the transaction that started it", r.id)
+		}
+	}
+}
+
+// search looks for runs by the attribute that they were started with.
+func (a *audit) search(ctx context.Context) error {
+	for name, runs := range a.orders {
+		if runs[0].child {
+			continue
+		}
+		want := len(runs) + len(a.forks[name])
+		list, err := a.st.Runs(ctx, namespace, store.RunFilter{Attributes: map[string]string{nameMark.Key(): name}}, store.Page{Limit: want + 1})
+		if err != nil {
+			return err
+		}
+		if len(list.Data) != want {
+			a.found("%d runs are found by the attribute of %s, and there are %d", len(list.Data), name, want)
+		}
+	}
+	return nil
 }

@@ -72,7 +72,7 @@ type outcome struct {
 
 // steps checks the outcomes of a run's steps, and holds them against what their bodies did.
 func (a *audit) steps(r *audited, events []journal.Event) {
-	outcomes, retries := map[string]outcome{}, map[string]int{}
+	outcomes, retries := r.outcomes, map[string]int{}
 	end := func(e *journal.Event, o outcome) {
 		if _, twice := outcomes[e.Key]; twice {
 			a.found("%s: %s has two outcomes", r.id, e.Key)
@@ -103,7 +103,11 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 		}
 	}
 	for key, o := range outcomes {
-		if isWork(key) {
+		switch {
+		case !isWork(key):
+		case r.source != "" && len(a.effects[r.id][key]) == 0:
+			a.kept(r, key, o)
+		default:
 			a.report.Steps++
 			a.outcome(r, key, o, retries[key])
 		}
@@ -122,6 +126,17 @@ func isPoison(starts int) bool { return starts >= 3 }
 func isWork(key string) bool {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	return name == "work" || strings.HasPrefix(name, "work#") || strings.HasPrefix(name, "work@")
+}
+
+// kept checks that what a fork has not done itself is what its source did. Sources are older, and so were read before.
+func (a *audit) kept(r *audited, key string, o outcome) {
+	was, ok := outcome{}, false
+	if source := a.runs[r.source]; source != nil {
+		was, ok = source.outcomes[key]
+	}
+	if !ok || was.attempt != o.attempt || (was.failed == nil) != (o.failed == nil) {
+		a.found("%s (%s) keeps an outcome of %s that its source %s does not have", r.id, r.order.Name, key, r.source)
+	}
 }
 
 // outcome checks that what is recorded was done, and was not begun again when it was recorded.

@@ -46,11 +46,17 @@ func peace(t *testing.T) string {
 // findings audits a directory.
 func findings(t *testing.T, dir string) []string {
 	t.Helper()
-	st, err := open.URL(t.Context(), "sqlite:"+filepath.Join(dir, "torture.db"))
+	url := "sqlite:" + filepath.Join(dir, "torture.db")
+	st, err := open.URL(t.Context(), url)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
+	book, err := openLedger(url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, book.db.Close()) }()
+	entered, err := book.read(t.Context())
+	require.NoError(t, err)
 	o := &orchestra{dir: dir}
-	require.NoError(t, o.audit(t.Context(), st))
+	require.NoError(t, o.audit(t.Context(), st, entered))
 	require.Greater(t, o.report.Runs, int64(20))
 	require.Greater(t, o.report.Effects, int64(20))
 	return o.report.Findings
@@ -81,6 +87,15 @@ func TestAuditFinds(t *testing.T) {
 		"a run nobody asked for":                {"nobody asked for it", client, func(l *line) bool { return l.Ask == askStart && l.Order == "0-3" }, nil, nil},
 		"a client was told of another end":      {"a client was told", client, func(l *line) bool { return l.Says == saysEnded }, func(l *line) { l.Text += "!" }, nil},
 		"something a client found wrong":        {"a client says", client, func(l *line) bool { return l.Says == saysEnded }, func(l *line) { l.Says = saysWrong }, nil},
+		"an acknowledged fork is gone":          {"the fork of", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askFork }, func(l *line) { l.Run = "wrun_x" }, nil},
+		"an acknowledged note is gone":          {"a note on", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askStart }, func(l *line) { l.Ask = askNote }, nil},
+		"an acknowledged attribute is gone":     {"an attribute of", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askStart }, func(l *line) { l.Ask = askMark }, nil},
+		"an entry without its run":              {finds: "was entered with its start", statements: []string{`update torture_ledger set run = 'wrun_x'`}},
+		"a run without its entry":               {finds: "was not entered", statements: []string{`delete from torture_ledger`}},
+		"a run is not found":                    {finds: "are found by the attribute", statements: []string{`delete from cairn_attributes`}},
+		"a fork keeps what nobody has done": {finds: "keeps an outcome", statements: []string{
+			`update cairn_events set key = 'work#77' where key like 'work%' and run in (select run from cairn_attributes where key like '%forked_from')`,
+		}},
 		"a view is wrong": {finds: "differs from the fold", statements: []string{
 			`update cairn_runs set completed_at = completed_at + 1 where no = 1`,
 		}},

@@ -2,12 +2,14 @@ package torture
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync"
 	"time"
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
 )
 
 const (
@@ -22,6 +24,7 @@ type client struct {
 	*member
 	diary   *diary
 	eng     *cairn.Engine
+	ledger  *ledger
 	journey *cairn.Workflow[order, string]
 	past    past
 }
@@ -54,10 +57,16 @@ func Client(ctx context.Context, args []string) error {
 		return err
 	}
 	c.eng = eng
+	if c.ledger, err = openLedger(m.url); err != nil {
+		return err
+	}
+	if err := insist(caring, c.ledger.prepare); err != nil {
+		return err
+	}
 	c.all(ctx, caring)
 	end, cancel := context.WithTimeout(caring, grace)
 	defer cancel()
-	return errors.Join(eng.Stop(end), st.Close())
+	return errors.Join(c.ledger.db.Close(), eng.Stop(end), st.Close())
 }
 
 func readPast(m *member) (past, error) {
@@ -123,9 +132,12 @@ func (c *client) place(ctx context.Context, o order, id string) {
 	if len(o.chunks()) > 0 {
 		others.Go(func() { c.read(caring, run, &o) })
 	}
-	c.await(ctx, run, &o)
+	completed := c.await(ctx, run, &o)
 	over()
 	others.Wait()
+	if completed && o.Fork {
+		c.fork(ctx, run, &o)
+	}
 }
 
 func (c *client) get(ctx context.Context, id string) (run *cairn.Run[string], err error) {
@@ -138,7 +150,7 @@ func (c *client) get(ctx context.Context, id string) (run *cairn.Run[string], er
 
 // start starts the run of an order. One without a key is asked for once.
 func (c *client) start(ctx context.Context, o *order) string {
-	opts := []cairn.StartOption{cairn.Elsewhere()}
+	opts := []cairn.StartOption{cairn.Elsewhere(), cairn.WithAttributes(nameMark.Value(o.Name))}
 	if o.Keyed {
 		opts = append(opts, cairn.StartKey(o.Name))
 	}
@@ -149,10 +161,27 @@ func (c *client) start(ctx context.Context, o *order) string {
 	if !c.past.asked[o.Name] {
 		c.say(saysAsk, l)
 	}
-	var run *cairn.Run[string]
-	call := func(ctx context.Context) (err error) {
-		run, err = c.journey.Start(ctx, c.eng, *o, opts...)
+	call := func(ctx context.Context) error {
+		run, err := c.journey.Start(ctx, c.eng, *o, opts...)
+		if err == nil {
+			l.Run = run.ID()
+		}
 		return err
+	}
+	if o.InTx {
+		call = func(ctx context.Context) (err error) {
+			l.Run, err = c.ledger.enter(ctx, o.Name, func(tx store.UserTx) (string, error) {
+				run, err := c.journey.StartIn(ctx, c.eng, tx, *o, opts...)
+				if err != nil {
+					return "", err
+				}
+				return run.ID(), nil
+			})
+			return err
+		}
+		if o.Undone {
+			c.undo(ctx, o)
+		}
 	}
 	var err error
 	if o.Keyed {
@@ -165,18 +194,28 @@ func (c *client) start(ctx context.Context, o *order) string {
 		c.say(saysRefused, l)
 		return ""
 	}
-	l.Run = run.ID()
 	c.say(saysTold, l)
 	return l.Run
 }
 
-// await waits for the end of a run, and notes it.
-func (c *client) await(ctx context.Context, run *cairn.Run[string], o *order) {
+// undo starts a run in a transaction that is taken back. It says nothing of it: nobody has asked for that run.
+func (c *client) undo(ctx context.Context, o *order) {
+	_ = within(ctx, func(ctx context.Context) error {
+		return c.ledger.do(ctx, func(tx *sql.Tx) error {
+			never := o.undone()
+			_, err := c.journey.StartIn(ctx, c.eng, c.ledger.handle(tx), never, cairn.StartKey(never.Name))
+			return errors.Join(err, errTakeBack)
+		})
+	})
+}
+
+// await waits for the end of a run, notes it, and reports whether it was completed.
+func (c *client) await(ctx context.Context, run *cairn.Run[string], o *order) bool {
 	for {
 		out, err := run.Result(ctx)
 		var info *cairn.RunInfo
 		if insist(ctx, func(ctx context.Context) (err error) { info, err = run.Describe(ctx); return err }) != nil {
-			return
+			return false
 		}
 		switch info.Status {
 		case cairn.StatusCompleted, cairn.StatusFailed, cairn.StatusCancelled:
@@ -184,7 +223,7 @@ func (c *client) await(ctx context.Context, run *cairn.Run[string], o *order) {
 				continue // the answer was lost, not the run
 			}
 			c.say(saysEnded, line{Order: o.Name, Run: run.ID(), Code: string(info.Status), Text: out})
-			return
+			return info.Status == cairn.StatusCompleted
 		default: // it is parked, or the database was down
 			pause(ctx, again)
 		}
@@ -217,7 +256,8 @@ func insist(ctx context.Context, f func(context.Context) error) error {
 // isAnswer tells a refusal from a database that cannot be asked now.
 func isAnswer(err error) bool {
 	switch journal.CodeOf(err) {
-	case journal.CodeUnreachable, journal.CodeDiskFull, journal.CodeOutcomeUnknown, journal.CodeFenced, journal.CodeClosed, journal.CodeInternal:
+	case journal.CodeUnreachable, journal.CodeDiskFull, journal.CodeOutcomeUnknown, journal.CodeFenced, journal.CodeClosed, journal.CodeInternal,
+		journal.CodeTxConflict, journal.CodeTxOver: // of a transaction that failed with its connection
 		return false
 	default:
 		return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)

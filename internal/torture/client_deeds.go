@@ -110,7 +110,61 @@ func (c *client) meddle(ctx context.Context, run *cairn.Run[string], o *order) {
 		c.request(ctx, run, o, askPause, func(ctx context.Context) error { return run.Pause(ctx, "torture") })
 		pause(ctx, time.Duration(o.After/2)*time.Millisecond)
 		c.request(ctx, run, o, askResume, run.Resume)
+	case meddleNote:
+		c.request(ctx, run, o, askNote, func(ctx context.Context) error {
+			return c.eng.Annotate(ctx, run.ID(), cairn.Annotation{Name: noteName, Actor: "torture", Value: o.Name})
+		})
+		c.request(ctx, run, o, askMark, func(ctx context.Context) error { return c.eng.SetAttributes(ctx, run.ID(), laterMark.Value(o.Name)) })
 	}
+}
+
+// What clients note about runs.
+var (
+	nameMark  = cairn.NewAttribute[string]("torture-name")  // from the start
+	laterMark = cairn.NewAttribute[string]("torture-later") // from outside
+)
+
+const noteName = "torture.note"
+
+// fork does a part of a completed run again, from one of its steps on, and waits for the end of that.
+func (c *client) fork(ctx context.Context, run *cairn.Run[string], o *order) {
+	steps, err := c.finishedSteps(ctx, run)
+	if err != nil || len(steps) == 0 {
+		return
+	}
+	l := line{Ask: askFork, Order: o.Name, Key: run.ID()}
+	c.say(saysAsk, l)
+	from := steps[stranger(c.seed, l.Ask+o.Name).IntN(len(steps))]
+	var again *cairn.Run[string]
+	err = insist(ctx, func(ctx context.Context) (err error) {
+		again, err = c.journey.Fork(ctx, c.eng, run.ID(), cairn.Fork{From: from, StartKey: l.Ask + " " + o.Name})
+		return err
+	})
+	if err != nil {
+		l.Says, l.Code, l.Text = saysWrong, string(journal.CodeOf(err)), "a completed run cannot be forked from "+from+": "+err.Error()
+		c.diary.write(l)
+		return
+	}
+	l.Run = again.ID()
+	c.say(saysTold, l)
+	c.await(ctx, again, o)
+}
+
+// finishedSteps returns the keys of a run's own steps.
+func (c *client) finishedSteps(ctx context.Context, run *cairn.Run[string]) (keys []string, err error) {
+	err = insist(ctx, func(ctx context.Context) error {
+		keys = nil
+		for e, err := range c.eng.History(ctx, run.ID()) {
+			if err != nil {
+				return err
+			}
+			if e.Type == "step_completed" && isWork(e.Key) {
+				keys = append(keys, e.Key)
+			}
+		}
+		return nil
+	})
+	return keys, err
 }
 
 // request asks for something until it was acknowledged or refused, and notes it before and after.

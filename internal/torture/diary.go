@@ -34,6 +34,9 @@ const (
 	askResume    = "resume"
 	askCancel    = meddleCancel
 	askTerminate = meddleTerminate
+	askNote      = meddleNote
+	askMark      = "mark" // an attribute
+	askFork      = "fork"
 )
 
 // line is one line of a diary. Only what belongs to what it says is set.

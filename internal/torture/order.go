@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +41,7 @@ const (
 	meddlePause     = "pause"
 	meddleCancel    = "cancel"
 	meddleTerminate = "terminate"
+	meddleNote      = "note" // an annotation and an attribute
 )
 
 // order is what a client wants to be done, and the input of its run.
@@ -50,6 +52,9 @@ type order struct {
 	Meddle string // what its client does to it, "": nothing
 	After  int    // milliseconds until then
 	Later  int    // milliseconds until the run begins
+	InTx   bool   // it is started in a transaction of the client's own
+	Undone bool   // and another one before it, in a transaction that is taken back
+	Fork   bool   // when it is complete, a part of it is done again
 }
 
 // stranger returns a generator that belongs to one name and to no other.
@@ -71,6 +76,8 @@ func orderOf(seed uint64, client, n int) order {
 		o.Meddle = meddleCancel
 	case roll < 25:
 		o.Meddle = meddleTerminate
+	case roll < 35:
+		o.Meddle = meddleNote
 	}
 	if r.IntN(8) == 0 {
 		o.Later = r.IntN(1500)
@@ -84,7 +91,26 @@ func orderOf(seed uint64, client, n int) order {
 	if o.Meddle == meddleCancel || o.Meddle == meddleTerminate {
 		o.Legs = append(o.Legs, leg{Kind: legForever})
 	}
+	o.InTx, o.Undone = o.Keyed && r.IntN(5) == 0, r.IntN(2) == 0
+	o.Fork = o.Keyed && r.IntN(2) == 0 && !slices.ContainsFunc(o.Legs, isAwaited)
 	return o
+}
+
+// isAwaited reports whether a leg needs its client, or leaves something under the name of its order that must be there once. Such orders are not forked.
+func isAwaited(l leg) bool {
+	switch l.Kind {
+	case legHook, legOnce, legAsk, legChild, legStream, legForever:
+		return true
+	default:
+		return false
+	}
+}
+
+// undone is the order that is taken back before this one is placed.
+func (o *order) undone() order {
+	never := *o
+	never.Name += "-undone"
+	return never
 }
 
 func someLegs(r *rand.Rand, n int, answered, family bool) []leg {

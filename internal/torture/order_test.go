@@ -26,7 +26,7 @@ func TestOrdersFollowFromTheSeed(t *testing.T) {
 		}
 	}
 	require.Len(t, kinds, 13)
-	require.Len(t, meddles, 4)
+	require.Len(t, meddles, 5)
 	require.Greater(t, others, 200, "another seed gives other orders")
 }
 

@@ -27,6 +27,8 @@ type Report struct {
 	Steps        int64 // with an outcome
 	Starts       int64 // that were acknowledged
 	Sends        int64 // that were acknowledged
+	Entered      int64 // starts in transactions of clients
+	Forks        int64 // that were acknowledged
 	Deaths       int64 // processes that their peers declared dead
 	LeasesLost   int64 // processes that found that they were declared dead, or might be
 	Poisoned     int64 // runs that were parked because their processes died, and resumed
@@ -74,6 +76,8 @@ func Table(w io.Writer, reports ...*Report) error {
 	row("steps with an outcome", func(r *Report) any { return r.Steps })
 	row("starts acknowledged", func(r *Report) any { return r.Starts })
 	row("sends acknowledged", func(r *Report) any { return r.Sends })
+	row("starts in a client's transaction", func(r *Report) any { return r.Entered })
+	row("forks acknowledged", func(r *Report) any { return r.Forks })
 	row("processes declared dead by peers", func(r *Report) any { return r.Deaths })
 	row("processes that went on as new ones", func(r *Report) any { return r.LeasesLost })
 	row("runs parked as poison, resumed", func(r *Report) any { return r.Poisoned })

@@ -117,7 +117,16 @@ func (o *orchestra) play(ctx context.Context) error {
 		return err
 	}
 	o.Say("%s: audit", o.Store)
-	return o.audit(ctx, st)
+	book, err := openLedger(o.database.url())
+	if err != nil {
+		return err
+	}
+	defer book.db.Close() //nolint:errcheck // what matters was read
+	entered, err := book.read(ctx)
+	if err != nil {
+		return err
+	}
+	return o.audit(ctx, st, entered)
 }
 
 // cast makes the places of the processes.
