@@ -2,6 +2,8 @@ package commit_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,4 +73,35 @@ func TestWhoComesDuringALead(t *testing.T) {
 		require.NoError(t, p.Close(t.Context()))
 		require.NoError(t, p.store.Close())
 	})
+}
+
+// victim is set where a test is to be the process that crashes.
+const victim = "CAIRN_TEST_VICTIM"
+
+// A mistake of the store or of the committer ends the process also if the caller, who may be somebody's workflow, recovers from everything.
+func TestAPanicOfALeaderIsNotRecoveredFrom(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(victim) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		cmd.Env = append(os.Environ(), victim+"=1")
+		said, err := cmd.CombinedOutput()
+		require.Error(t, err, "%s", said)
+		require.Contains(t, string(said), "panic: a mistake")
+		require.NotContains(t, string(said), "it went on")
+		return
+	}
+	var broken atomic.Bool
+	p := withPlan(t, openSQLite(t, t.TempDir()+"/x.db"), func(faultstore.Op, int) faultstore.Fault {
+		if broken.Load() {
+			panic("a mistake")
+		}
+		return faultstore.Fault{}
+	})
+	run := p.newRun()
+	broken.Store(true)
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = p.Do(t.Context(), p.owned(run, stepDone("a")))
+	}()
+	t.Log("it went on")
 }
