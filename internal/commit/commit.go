@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/store"
 )
 
@@ -40,6 +41,8 @@ type Config struct {
 	Readers Readers
 	// Committed is told of each transaction, by the goroutine that commits: it must not wait. Nil: nobody is.
 	Committed func(Batch)
+	// Turn decides who goes on first, in simulations.
+	Turn turn.Taker
 }
 
 func (c *Config) withDefaults() Config {
@@ -91,7 +94,7 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 	}
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Committer{
-		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue), cache: newCache(cfg.CacheBytes), streams: newStreamCache(),
+		cfg: cfg, incarnation: incarnation, writer: writer, queue: newQueue(cfg.MaxQueue, cfg.Turn), cache: newCache(cfg.CacheBytes), streams: newStreamCache(),
 		baton: make(chan struct{}, 1), life: life, stop: stop, done: make(chan struct{}), close: sync.OnceValue(writer.Close),
 	}
 	go c.run()
@@ -180,7 +183,9 @@ func (c *Committer) run() {
 	defer close(c.done)
 	for {
 		more := c.queue.wait(c.life)
+		c.cfg.Turn.Take("committer", 0)
 		c.baton <- struct{}{}
+		c.cfg.Turn.Take("committer", 0) // who had it goes on, too
 		c.finishOther()
 		for b := c.next(); b != nil; b = c.next() {
 			c.ended(b.run(c.life))

@@ -8,17 +8,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/store"
 )
 
 var errClosed = errors.New("closed")
 
-// turn is how many commands of one run go into a batch before the next run has its turn.
-const turn = 16
+// perTurn is how many commands of one run go into a batch before the next run has its turn.
+const perTurn = 16
 
 // queue holds the commands that wait, in one line for each run. Runs take turns, so a run with thousands of commands
 // does not keep a small one waiting.
 type queue struct {
+	turns turn.Taker
 	slots chan struct{} // one for each command that waits or is being committed
 	wake  chan struct{} // tells the committer that there is work
 
@@ -26,6 +28,7 @@ type queue struct {
 	lines   map[store.RunKey]*line
 	ready   []*line // whose turn comes, in order
 	waiting int     // commands in lines that do not rest
+	puts    int64
 	picks   int64
 	alone   bool // the last pick was a single command
 	closed  bool
@@ -48,8 +51,8 @@ type group struct {
 	tickets []*Ticket
 }
 
-func newQueue(limit int) *queue {
-	return &queue{slots: make(chan struct{}, limit), wake: make(chan struct{}, 1), lines: map[store.RunKey]*line{}}
+func newQueue(limit int, turns turn.Taker) *queue {
+	return &queue{turns: turns, slots: make(chan struct{}, limit), wake: make(chan struct{}, 1), lines: map[store.RunKey]*line{}}
 }
 
 // put adds a command to its run's line. It waits while the queue is full. The committer does not know of it yet.
@@ -72,6 +75,8 @@ func (q *queue) put(ctx context.Context, t *Ticket) error {
 		q.release()
 		return errClosed
 	}
+	q.puts++
+	t.number = q.puts
 	l := q.lineOf(t.key())
 	l.tickets = append(l.tickets, t)
 	if !l.rests {
@@ -184,7 +189,7 @@ func (q *queue) pick(limit, bytes int) []group {
 		q.ready[0] = nil
 		q.ready = q.ready[1:]
 		n := 0
-		for n < len(l.tickets) && n < turn && n < limit && bytes > 0 {
+		for n < len(l.tickets) && n < perTurn && n < limit && bytes > 0 {
 			bytes -= l.tickets[n].bytes
 			n++
 		}
@@ -221,6 +226,7 @@ func (q *queue) add(groups []group, l *line, n int) []group {
 
 // later puts commands of one run back to the front of its line, and lets it rest for a while.
 func (q *queue) later(tickets []*Ticket, rest time.Duration) {
+	first := tickets[0].number
 	q.mu.Lock()
 	l := q.lineOf(tickets[0].key())
 	if !l.rests {
@@ -234,6 +240,7 @@ func (q *queue) later(tickets []*Ticket, rest time.Duration) {
 	l.rests = true
 	q.mu.Unlock()
 	time.AfterFunc(rest, func() {
+		q.turns.Take("rest", first)
 		q.mu.Lock()
 		l.rests = false
 		q.waiting += len(l.tickets)

@@ -14,6 +14,7 @@ type Ticket struct {
 	app       *Append // instead of a command
 	c         *Committer
 	bytes     int
+	number    int64     // of all that were put into the queue
 	submitted time.Time // for the statistics alone
 	held      int       // how often it was set aside, see held.go
 
@@ -36,8 +37,13 @@ func (t *Ticket) Wait(ctx context.Context) (*journal.Result, error) {
 	}
 	select {
 	case <-t.done:
-		return t.result, t.err
 	case <-ctx.Done():
+	}
+	t.c.cfg.Turn.Take("ticket", t.number)
+	select {
+	case <-t.done:
+		return t.result, t.err
+	default:
 	}
 	if t.c.queue.withdraw(t) {
 		return nil, context.Cause(ctx)

@@ -114,7 +114,7 @@ func (x *exec) block(w *waiter) {
 		x.resolve()
 	}
 	if _, waits := x.blocked[w]; waits && w.at != 0 {
-		w.stop = x.eng.timers.set(w.at, func() { go x.wake() })
+		w.stop = x.eng.timers.set(w.at, func() { go x.ring() })
 	}
 	idle := x.active == 0
 	x.mu.Unlock()
@@ -126,8 +126,9 @@ func (x *exec) block(w *waiter) {
 	select {
 	case <-w.ch:
 	case <-x.gone:
-		runtime.Goexit()
 	}
+	x.turns.Take(w.line.path, 0)
+	x.check()
 }
 
 // blockFor waits for something inside the run, which a cancel does not interrupt. Then is done once, with the lock held. The error says

@@ -354,6 +354,7 @@ func (x *exec) passCancelOn(known []journal.ID, at journal.Time) {
 	if x.replay != nil {
 		return
 	}
+	x.turns.Take("cancel", 0)
 	x.cancelChildren(known, "its parent was asked to stop")
 	left, err := x.eng.childrenOf(x.eng.hard, x.key.Namespace, x.key.Run)
 	if err != nil {
@@ -425,6 +426,7 @@ func (x *exec) endLosers(lost []*line) {
 	x.mu.Unlock()
 	if len(ids) > 0 {
 		go func() {
+			x.turns.Take("losers", n)
 			x.flush(n)
 			x.cancelChildren(ids, "its branch lost a race")
 		}()

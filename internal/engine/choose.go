@@ -55,6 +55,7 @@ func (b *Branch) Go(name, explicit string, f func(*Branch) (journal.Payload, err
 func (f *Future) run(b *Branch, fn func(*Branch) (journal.Payload, error)) {
 	roomy()
 	x := f.x
+	x.turns.Take(b.path, 0)
 	var out journal.Payload
 	var err error
 	returned := false

@@ -15,6 +15,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/stream"
+	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/observe"
 	"github.com/cairn-workflow/cairn/store"
 )
@@ -58,6 +59,8 @@ type Engine struct {
 	timers    *timers
 	log       *slog.Logger
 	testing   *Testing
+	turns     turn.Taker   // nil, but for simulations
+	numbers   atomic.Int64 // of those who take turns
 	streams   *stream.Hub
 	lives     sync.Map  // the incarnations of this engine so far
 	obs       *observer // nil: nobody wants to know what happens
@@ -108,7 +111,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	}
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.end = sync.OnceFunc(func() { close(e.ended) })
-	e.wall = e.testing.wall()
+	e.wall, e.turns = e.testing.wall(), e.testing.Turn
 	e.defaults()
 	e.streams = stream.NewHub(st, e.cfg.Poll, func(writer journal.ID) bool {
 		_, mine := e.lives.Load(writer)
@@ -129,7 +132,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	}
 	e.hard, e.kill = context.WithCancel(context.WithoutCancel(ctx))
 	e.life, e.stop = context.WithCancel(e.hard)
-	e.timers = newTimers(e.now)
+	e.timers = newTimers(e.now, e.turns)
 	e.obs = newObserver(ctx, cfg.Hooks, e.log)
 	me, err := e.newIncarnation(ctx)
 	if err != nil {
@@ -373,7 +376,10 @@ func (e *Engine) Stop(ctx context.Context) error {
 func (e *Engine) handOver() {
 	var handed sync.WaitGroup
 	for _, x := range e.all() {
-		handed.Go(x.handOver)
+		handed.Go(func() {
+			x.turns.Take("hand over", 0)
+			x.handOver()
+		})
 	}
 	handed.Wait()
 }

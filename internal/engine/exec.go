@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/observe"
 	"github.com/cairn-workflow/cairn/store"
 )
@@ -29,6 +30,7 @@ const (
 // exec is one run being executed by this process.
 type exec struct {
 	eng   *Engine
+	turns turn.Taker
 	me    *incarnation // who owns the run while it is active
 	key   store.RunKey
 	wf    *Workflow
@@ -83,7 +85,7 @@ type exec struct {
 
 func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
 	x := &exec{
-		eng: e, me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
+		eng: e, turns: e.turns.Of("execution", e.numbers.Add(1)), me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
 		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
 		gone: make(chan struct{}), seed: key.Run, began: run.CreatedAt,
 	}
@@ -116,6 +118,7 @@ func (x *exec) start() {
 }
 
 func (x *exec) main(b *Branch) {
+	x.turns.Take(b.path, 0)
 	roomyToCommit()
 	var out journal.Payload
 	var err error

@@ -42,6 +42,7 @@ func (x *exec) watchHeld(h *held) {
 
 // heldLong ends a context although not every branch waits at its place, unless they have come on meanwhile.
 func (x *exec) heldLong(h *held) {
+	x.turns.Take("held", h.seq)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.phase == phaseGone || !slices.Contains(x.held, h) {

@@ -26,7 +26,7 @@ func (e *Engine) newIncarnation(ctx context.Context) (*incarnation, error) {
 		return nil, err
 	}
 	e.lives.Store(id, true)
-	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log, Readers: e.streams, Committed: e.committed()})
+	c, err := commit.New(ctx, e.store, id, &commit.Config{Now: e.now, Logger: e.log, Readers: e.streams, Committed: e.committed(), Turn: e.turns.Of("committer", e.numbers.Add(1))})
 	if err != nil {
 		return nil, err
 	}
@@ -52,8 +52,11 @@ func (e *Engine) heart() {
 	for n := 0; ; n++ {
 		select {
 		case <-e.life.Done():
-			return
 		case <-tick.C:
+		}
+		e.turns.Take("heart", 0)
+		if e.life.Err() != nil {
+			return
 		}
 		me := e.self()
 		if !e.busy() {
@@ -125,6 +128,7 @@ func (e *Engine) reborn(me *incarnation) {
 
 // revive replaces an incarnation. It goes on until the database can be reached.
 func (e *Engine) revive(me *incarnation) {
+	e.turns.Take("revive", 0)
 	e.log.WarnContext(e.life, "this process goes on as a new incarnation", slog.String("old", journal.PrefixIncarnation.Format(me.id)))
 	for _, x := range e.all() {
 		x.leave(ErrStopped)
@@ -163,6 +167,7 @@ func (e *Engine) begin(next *incarnation) {
 // awaitLife waits until another incarnation than me is there.
 func (e *Engine) awaitLife(ctx context.Context, me *incarnation) error {
 	e.reborn(me)
+	n := e.numbers.Add(1)
 	for {
 		e.mu.Lock()
 		current, revived := e.me, e.revived
@@ -172,6 +177,7 @@ func (e *Engine) awaitLife(ctx context.Context, me *incarnation) error {
 		}
 		select {
 		case <-revived:
+			e.turns.Take("life", n)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-e.life.Done():

@@ -17,6 +17,7 @@ type outbox struct {
 	written  int64         // of those, how many are in the journal
 	busy     bool          // a command is on its way
 	answered chan struct{} // closed, and made anew, with each answer
+	waits    int64         // how often somebody has waited for that
 	sending  bool          // a goroutine writes all there is
 }
 
@@ -58,11 +59,14 @@ func (x *exec) begin() bool {
 // await waits for the next answer. The lock is held, and given up meanwhile.
 func (x *exec) await() {
 	answered := x.out.answered
+	x.out.waits++
+	n := x.out.waits
 	x.mu.Unlock()
 	select {
 	case <-answered:
 	case <-x.gone:
 	}
+	x.turns.Take("answer", n)
 	x.mu.Lock()
 }
 
@@ -139,6 +143,7 @@ func (x *exec) send() {
 	}
 	x.out.sending = true
 	go func() {
+		x.turns.Take("send", 0)
 		runtime.Gosched() // other branches may be about to add something: it goes into the same command
 		x.mu.Lock()
 		for x.out.written < x.out.added && x.phase != phaseGone {

@@ -124,6 +124,12 @@ func (x *exec) parked() {
 	}
 }
 
+// ring is called when the time of a branch has come.
+func (x *exec) ring() {
+	x.turns.Take("ring", 0)
+	x.wake()
+}
+
 // wake goes on with branches whose condition holds. If the run was given back it is claimed first, in the commit that records the end of its timers;
 // one that is not due stays. It reports whether the run is executed now.
 func (x *exec) wake() bool {
@@ -235,7 +241,10 @@ func (x *exec) hand(ctx context.Context, e journal.Event) (*journal.Result, erro
 	}
 	res, err := ticket.Wait(ctx)
 	if ifUnknown(err) != nil {
-		go func() { x.handed(ticket.Wait(x.eng.hard)) }() // the caller has given up
+		go func() { // the caller has given up
+			x.turns.Take("handed", 0)
+			x.handed(ticket.Wait(x.eng.hard))
+		}()
 		return nil, err
 	}
 	x.handed(res, err)

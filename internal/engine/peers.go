@@ -35,8 +35,11 @@ func (e *Engine) watch() {
 	for {
 		select {
 		case <-e.life.Done():
-			return
 		case <-tick.C:
+		}
+		e.turns.Take("watch", 0)
+		if e.life.Err() != nil {
+			return
 		}
 		if peers, err := e.store.Peers(e.life); err == nil {
 			e.examine(seen, peers)

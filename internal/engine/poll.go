@@ -31,6 +31,7 @@ func (e *Engine) poll() {
 	if err != nil {
 		hints = nil
 	}
+	e.turns.Take("poll", 0)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -47,10 +48,13 @@ func (e *Engine) poll() {
 		timer.Reset(wait)
 		select {
 		case <-e.life.Done():
-			return
 		case <-e.look:
 		case <-hints:
 		case <-timer.C:
+		}
+		e.turns.Take("poll", 0)
+		if e.life.Err() != nil {
+			return
 		}
 		select { // several may have come at once: one look is enough for all
 		case <-e.look:
@@ -89,8 +93,9 @@ func (e *Engine) takeDue() {
 func (e *Engine) takeAll(due []store.DueRun) bool {
 	var took atomic.Bool
 	var all sync.WaitGroup
-	for _, run := range due { // beside each other, so that their claims share commits
+	for i, run := range due { // beside each other, so that their claims share commits
 		all.Go(func() {
+			e.turns.Take("due", int64(i))
 			if e.takeOne(run) {
 				took.Store(true)
 			}

@@ -283,6 +283,7 @@ func (x *exec) replayedTo(b *Branch, end journal.Data) {
 
 // replayLeftovers ends the replay when the branches that are left have asked for nothing for a while.
 func (x *exec) replayLeftovers(before int) {
+	x.turns.Take("leftovers", 0)
 	x.mu.Lock()
 	moves := x.replay.moves
 	x.mu.Unlock()

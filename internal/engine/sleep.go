@@ -119,7 +119,7 @@ func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
 		x.clocks = map[*clock]struct{}{}
 	}
 	x.clocks[c] = struct{}{}
-	c.stop = x.eng.timers.set(c.at, func() { go x.wake() })
+	c.stop = x.eng.timers.set(c.at, func() { go x.ring() })
 	x.mu.Unlock()
 	return limited, func() { c.end(x) }, nil
 }

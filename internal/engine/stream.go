@@ -45,7 +45,7 @@ func (x *exec) streamOf(name string) *runStream {
 	s := x.streams.byName[name]
 	if s == nil {
 		s = &runStream{name: name, stored: map[string]int64{}}
-		s.pipe = stream.NewPipe(func(ops []commit.StreamOp) ([]int, error) { return x.append(name, ops) })
+		s.pipe = stream.NewPipe(x.turns.Of("stream", int64(len(x.streams.byName))), func(ops []commit.StreamOp) ([]int, error) { return x.append(name, ops) })
 		if x.streams.byName == nil {
 			x.streams.byName = map[string]*runStream{}
 		}

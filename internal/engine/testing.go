@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/turn"
 )
 
 // Testing lets a test look into an engine. Package cairntest is built on it.
@@ -17,6 +18,8 @@ type Testing struct {
 	Started func(*Engine)
 	// Now is the clock on the wall of this process, which others' may differ from and which may jump. Leases do not go by it.
 	Now func() time.Time
+	// Turn decides who goes on first. What is called "at the same time" elsewhere has an order then.
+	Turn turn.Taker
 }
 
 type testingKey struct{}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/turn"
 )
 
 // timers calls back when runs are due. One goroutine and one timer serve any number of runs.
@@ -14,6 +15,7 @@ type timers struct {
 	queue timerQueue
 	timer *time.Timer
 	now   func() journal.Time
+	turns turn.Taker
 }
 
 type timerEntry struct {
@@ -22,7 +24,9 @@ type timerEntry struct {
 	i    int // place in the queue, -1 when it is not there
 }
 
-func newTimers(now func() journal.Time) *timers { return &timers{now: now} }
+func newTimers(now func() journal.Time, turns turn.Taker) *timers {
+	return &timers{now: now, turns: turns}
+}
 
 // set arranges for fire to be called at a time. The returned function takes that back.
 func (t *timers) set(at journal.Time, fire func()) (stop func()) {
@@ -54,6 +58,7 @@ func (t *timers) arm() {
 }
 
 func (t *timers) run() {
+	t.turns.Take("timers", 0)
 	for {
 		t.mu.Lock()
 		if len(t.queue) == 0 || t.queue[0].at > t.now() {

@@ -35,6 +35,7 @@ func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) 
 // others the database is asked from time to time.
 func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
 	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
+	n := e.numbers.Add(1)
 	var paused journal.Time // by hand: somebody means it to go on
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
 		ended, over, here := e.over(key)
@@ -58,6 +59,7 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 		case <-ctx.Done():
 		}
 		timer.Stop()
+		e.turns.Take("wait", n)
 		e.notOver(key, over)
 		if ended != nil {
 			return ended, nil

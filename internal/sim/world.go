@@ -48,7 +48,7 @@ type world struct {
 	dir   string
 	trace Trace
 	runs  []journal.ID
-	// end is closed when the simulation is over, and lets go what hangs.
+	// end is closed when the simulation is over.
 	end chan struct{}
 
 	mu      sync.Mutex
@@ -142,6 +142,7 @@ type process struct {
 	incarnation journal.ID
 	killed      chan struct{} // closed when the process is no more
 	kill        func()
+	hang        chan struct{} // closed when the simulation is over, and one that was killed goes on to its end
 
 	mu    sync.Mutex
 	owned map[journal.ID]*journal.Run // the runs that the process has claimed, as it saw them last
@@ -173,8 +174,16 @@ func (w *world) newProcess() *process {
 	w.started++
 	name := fmt.Sprintf("p%d", w.started)
 	w.mu.Unlock()
-	killed := make(chan struct{})
-	return &process{Actor: NewActor(w.seed, name), killed: killed, owned: map[journal.ID]*journal.Run{}, kill: sync.OnceFunc(func() { close(killed) })}
+	p := &process{Actor: NewActor(w.seed, name), killed: make(chan struct{}), hang: make(chan struct{}), owned: map[journal.ID]*journal.Run{}}
+	p.kill = sync.OnceFunc(func() {
+		close(p.killed)
+		go func() {
+			<-w.end
+			NewActor(w.seed, name+"/end").Point() // all of them go on
+			close(p.hang)
+		}()
+	})
+	return p
 }
 
 // live starts a process and lets its clients work. When it is killed, another one takes its place for what is left.
@@ -236,7 +245,8 @@ func (w *world) closeProcess(p *process) {
 	go func() {
 		select {
 		case <-p.killed:
-			<-w.end
+			<-p.hang
+			NewActor(w.seed, p.name+"/close").Point()
 		default:
 		}
 		closed <- p.committer.Close(context.Background())
@@ -288,7 +298,7 @@ func (w *world) mischief(p *process, a *Actor, op faultstore.Op, roll int, f *fa
 	switch {
 	case roll < 15: // kill -9, before or after the database has it
 		p.kill()
-		f.Hang = w.end
+		f.Hang = p.hang
 		f.AfterCommit = op == faultstore.OpCommit && a.Chance(500)
 	case roll < 30: // stopped for longer than any lease, and then it goes on
 		f.Delay += 10 * time.Second

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/turn"
 )
 
 // What may be on its way to one stream. Who writes more waits.
@@ -17,7 +18,8 @@ const (
 // Pipe carries what a run writes to one of its streams into the database, in the order in which it was written. While some of it is being committed, the
 // rest gathers.
 type Pipe struct {
-	send func(ops []commit.StreamOp) (refused []int, err error)
+	send  func(ops []commit.StreamOp) (refused []int, err error)
+	turns turn.Taker
 
 	mu      sync.Mutex
 	queue   []commit.StreamOp
@@ -29,6 +31,7 @@ type Pipe struct {
 	busy    bool      // somebody sends
 	failed  error     // nothing can be written any more
 	moved   chan struct{}
+	waits   int64 // how often somebody has waited for that
 }
 
 // Writer is who writes to a pipe: a branch, or an attempt of a step.
@@ -39,8 +42,8 @@ type Writer struct {
 
 // NewPipe returns a pipe. send writes operations, and returns when they are durable, with the indices of those that were refused because the
 // stream is closed; after an error nothing more can be written.
-func NewPipe(send func(ops []commit.StreamOp) (refused []int, err error)) *Pipe {
-	return &Pipe{send: send, moved: make(chan struct{})}
+func NewPipe(turns turn.Taker, send func(ops []commit.StreamOp) (refused []int, err error)) *Pipe {
+	return &Pipe{send: send, turns: turns, moved: make(chan struct{})}
 }
 
 // Put puts an operation into the pipe. It waits while too much is on its way, until ctx or over ends. It returns the error of an earlier operation of the same writer,
@@ -102,20 +105,30 @@ func (p *Pipe) Clean(w *Writer) bool {
 // wait waits until something has happened. The lock is held, and given up meanwhile.
 func (p *Pipe) wait(ctx context.Context, over <-chan struct{}) error {
 	moved := p.moved
+	p.waits++
+	n := p.waits
 	p.mu.Unlock()
 	defer p.mu.Lock()
 	select {
 	case <-moved:
-		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	case <-over:
-		return journal.Errorf(journal.CodeClosed, "the run is not executed here any more")
 	}
+	p.turns.Take("wait", n)
+	select {
+	case <-moved:
+		return nil
+	default:
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return journal.Errorf(journal.CodeClosed, "the run is not executed here any more")
 }
 
 // pump sends until there is nothing more.
 func (p *Pipe) pump() {
+	p.turns.Take("pump", 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for len(p.queue) > 0 && p.failed == nil {

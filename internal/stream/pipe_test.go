@@ -43,7 +43,7 @@ func TestPipeKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &database{let: make(chan error)}
-		p := NewPipe(d.send)
+		p := NewPipe(nil, d.send)
 		var a, b Writer
 		put(t, p, &a, "1")
 		synctest.Wait()
@@ -69,7 +69,7 @@ func TestPipeHoldsUpWhoWritesTooMuch(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				d := &database{let: make(chan error)}
-				p := NewPipe(d.send)
+				p := NewPipe(nil, d.send)
 				var w Writer
 				text := string(make([]byte, chunk.size))
 				for range chunk.fit {
@@ -105,7 +105,7 @@ func TestPipeTellsWhatWasRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &database{let: make(chan error)}
-		p := NewPipe(d.send)
+		p := NewPipe(nil, d.send)
 		var good, bad Writer
 		put(t, p, &good, "0")
 		synctest.Wait()
@@ -129,7 +129,7 @@ func TestPipeFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := &database{let: make(chan error, 1)}
-		p := NewPipe(d.send)
+		p := NewPipe(nil, d.send)
 		var w Writer
 		for i := range 10 {
 			put(t, p, &w, fmt.Sprint(i))

@@ -23,7 +23,7 @@ func (w *world) startAll() {
 			a := sim.NewActor(w.plan.Seed, fmt.Sprint("starter of ", input))
 			time.Sleep(within(a, 20*time.Millisecond))
 			for {
-				id, answer := w.startOnce(input, a.Pick(w.plan.Slots), 0)
+				id, answer := w.startOnce(fmt.Sprint("starter of ", input), input, a.Pick(w.plan.Slots), 0)
 				if answer == answerOK {
 					w.ids[i] = id
 					return
@@ -36,7 +36,7 @@ func (w *world) startAll() {
 }
 
 // startOnce starts a run, or finds it by its key.
-func (w *world) startOnce(input, slot int, limit time.Duration) (journal.ID, answer) {
+func (w *world) startOnce(who string, input, slot int, limit time.Duration) (journal.ID, answer) {
 	p := w.someone(slot)
 	if p == nil {
 		return journal.ID{}, answerNot
@@ -49,7 +49,9 @@ func (w *world) startOnce(input, slot int, limit time.Duration) (journal.ID, ans
 	ctx, cancel := limited(limit)
 	defer cancel()
 	call := w.clock()
-	id, err := p.eng.Start(ctx, engine.StartRequest{Workflow: "random", Input: journal.Payload(fmt.Sprint(input)), StartKey: key, At: at})
+	id, err := reach(w, p, who, func() (journal.ID, error) {
+		return p.eng.Start(ctx, engine.StartRequest{Workflow: "random", Input: journal.Payload(fmt.Sprint(input)), StartKey: key, At: at})
+	})
 	got := p.answer(err, false)
 	op := runOp{string(askStart), got, id.String()}
 	if got == answerOK {
@@ -61,6 +63,26 @@ func (w *world) startOnce(input, slot int, limit time.Duration) (journal.ID, ans
 	w.asked(p, fmt.Sprint("start of run", input), got, err)
 	w.history.run(key, op, call, w.clock())
 	return id, got
+}
+
+// reach asks a process for something. If it dies meanwhile, nobody hears what it has to say.
+func reach[T any](w *world, p *process, who string, ask func() (T, error)) (value T, err error) {
+	answered := make(chan struct{})
+	var said T
+	var failed error
+	w.work.Go(func() {
+		defer close(answered)
+		said, failed = ask()
+	})
+	select {
+	case <-answered:
+	case <-p.died:
+	}
+	w.turn(who)
+	if p.isDead() {
+		return value, errDead
+	}
+	return said, failed
 }
 
 func limited(limit time.Duration) (context.Context, context.CancelFunc) {
@@ -87,14 +109,15 @@ func (w *world) asked(p *process, what string, got answer, err error) {
 }
 
 // ask does what a client asks for, when its time has come.
-func (w *world) ask(ask Ask) {
+func (w *world) ask(i int, ask Ask) {
 	time.Sleep(max(0, ask.At-time.Since(w.began)))
+	w.turn(fmt.Sprint("client ", i)) // those who should have asked before there was something to ask for come at once
 	if ask.Run >= len(w.plan.Runs) {
 		return
 	}
 	input := w.plan.Runs[ask.Run]
 	if ask.Kind == askStart {
-		if id, got := w.startOnce(input, ask.Slot, ask.Limit); got == answerOK && id != w.ids[ask.Run] {
+		if id, got := w.startOnce(fmt.Sprint("client ", i), input, ask.Slot, ask.Limit); got == answerOK && id != w.ids[ask.Run] {
 			w.fail("run %d was started twice", input)
 		}
 		return
@@ -106,7 +129,7 @@ func (w *world) ask(ask Ask) {
 	ctx, cancel := limited(ask.Limit)
 	defer cancel()
 	call := w.clock()
-	value, err := w.through(ctx, p.eng, ask.Kind, w.ids[ask.Run])
+	value, err := reach(w, p, fmt.Sprint("client ", i), func() (string, error) { return w.through(ctx, p.eng, ask.Kind, w.ids[ask.Run]) })
 	got := p.answer(err, ask.Kind == askCancel)
 	if ask.Kind == askResult && got != answerOK {
 		got = answerNot // it reads only

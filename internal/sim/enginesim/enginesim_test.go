@@ -16,7 +16,7 @@ import (
 // began is when the tests of this package did: all of them share the time that there is.
 var began = time.Now()
 
-// TestMain uses one processor: so goroutines that become runnable at the same virtual instant run in nearly the same order each time.
+// TestMain uses one processor: in a simulation one goroutine does something at a time, and to hand that over to another processor takes longer than it.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
 	os.Exit(m.Run())
@@ -51,7 +51,7 @@ func fails(t *testing.T, plan *enginesim.Plan, report *enginesim.Report, opts en
 	t.Helper()
 	first := report.Err()
 	small, report := enginesim.Shrink(plan, report, shrinkTries, func(p *enginesim.Plan) *enginesim.Report { return simulate(t, p, opts) })
-	require.Failf(t, "a seed fails", "seed %d: %v\n\nreplay with: SEED=%d TRIES=20 go test ./internal/sim/enginesim -run TestEngineSeeds -v\n\nshrunk, it fails with: %v\n\nplan:\n%s\ntrace:\n%s",
+	require.Failf(t, "a seed fails", "seed %d: %v\n\nreplay with: SEED=%d go test ./internal/sim/enginesim -run TestEngineSeeds -v\n\nshrunk, it fails with: %v\n\nplan:\n%s\ntrace:\n%s",
 		plan.Seed, first, plan.Seed, report.Err(), small, tail(report.Trace, 200))
 }
 

@@ -3,6 +3,7 @@ package enginesim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -154,7 +155,8 @@ func (h *history) check() (undecided int, err error) {
 	}
 	var errs []error
 	look := func(what string, model porcupine.Model, all map[string][]porcupine.Operation) {
-		for key, ops := range all {
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			ops := all[key]
 			for i := range ops {
 				ops[i].ClientId = i // who asked does not matter
 			}

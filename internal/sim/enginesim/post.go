@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
 )
@@ -36,6 +37,7 @@ func (w *world) closeMailbox(token string) {
 func (w *world) post() {
 	a := sim.NewActor(w.plan.Seed, "post")
 	var all sync.WaitGroup
+	letters := 0
 	defer all.Wait()
 	for {
 		select {
@@ -47,9 +49,11 @@ func (w *world) post() {
 			key := fmt.Sprintf("k%d", a.Pick(m.keys))
 			for range 1 + a.Pick(8)/7 {
 				slot, pause := a.Pick(w.plan.Slots), within(a, 5*time.Millisecond)
+				letters++
+				who := fmt.Sprint("letter ", letters)
 				all.Go(func() {
 					time.Sleep(pause)
-					w.send(m, key, slot)
+					w.send(who, m, key, slot)
 				})
 			}
 		}
@@ -71,7 +75,7 @@ func (w *world) mailboxes() []mailbox {
 
 func payloadOf(token, key string) journal.Payload { return journal.Payload(token + "/" + key) }
 
-func (w *world) send(m mailbox, key string, slot int) {
+func (w *world) send(who string, m mailbox, key string, slot int) {
 	p := w.someone(slot)
 	if p == nil {
 		return
@@ -79,7 +83,9 @@ func (w *world) send(m mailbox, key string, slot int) {
 	ctx, cancel := limited(time.Minute)
 	defer cancel()
 	call := w.clock()
-	receipt, err := p.eng.Deliver(ctx, m.token, key+" of "+m.name, payloadOf(m.name, key))
+	receipt, err := reach(w, p, who, func() (engine.Receipt, error) {
+		return p.eng.Deliver(ctx, m.token, key+" of "+m.name, payloadOf(m.name, key))
+	})
 	got := p.answer(err, false)
 	w.asked(p, "send "+key+" to "+m.name, got, err)
 	w.history.hook(m.name, hookOp{"send", got, key, receipt.Seq}, call, w.clock())

@@ -24,14 +24,13 @@ type slot struct {
 
 	mu      sync.Mutex
 	counts  map[Point]int
-	turns   map[string]int
 	lives   int
 	current *process // nil: nobody is there
 	ready   bool     // its engine has started
 }
 
 func newSlot(w *world, no int) *slot {
-	s := &slot{w: w, no: no, faults: map[Point]map[int]PointFault{}, pace: map[Point]*sim.Actor{}, counts: map[Point]int{}, turns: map[string]int{}}
+	s := &slot{w: w, no: no, faults: map[Point]map[int]PointFault{}, pace: map[Point]*sim.Actor{}, counts: map[Point]int{}}
 	for _, at := range faultsAt {
 		s.faults[at.point] = map[int]PointFault{}
 		s.pace[at.point] = sim.NewActor(w.plan.Seed, fmt.Sprintf("pace of %s in %d", at.point, no))
@@ -44,14 +43,9 @@ func newSlot(w *world, no int) *slot {
 	return s
 }
 
-// turn waits for an instant that nobody else has: what is asked for about other things at this one comes before or after, always the same way.
-func (s *slot) turn(p Point, about string) {
-	name := fmt.Sprintf("turn of %s for %s in %d", about, p, s.no)
-	s.mu.Lock()
-	n := s.turns[name]
-	s.turns[name]++
-	s.mu.Unlock()
-	time.Sleep(within(sim.NewActor(s.w.plan.Seed, fmt.Sprint(name, " ", n)), 200*time.Microsecond))
+// pause returns about d: what is done after it is done at an instant that nothing else has.
+func (s *slot) pause(d time.Duration) time.Duration {
+	return s.w.turns.reserve(laneDatabase+lane(s.no), d)
 }
 
 // next returns what happens at the next interaction of a kind, and how long it takes without a fault.
@@ -59,7 +53,7 @@ func (s *slot) next(p Point) (PointFault, time.Duration) {
 	s.mu.Lock()
 	n := s.counts[p]
 	s.counts[p]++
-	pace := within(s.pace[p], 2*time.Millisecond)
+	pace := s.pause(within(s.pace[p], 2*time.Millisecond))
 	s.mu.Unlock()
 	f := s.faults[p][n]
 	if f.Kind == "" || s.w.calm.Load() {
@@ -103,6 +97,7 @@ type process struct {
 	doomed atomic.Bool  // it dies when its next commit is in the database
 	frozen atomic.Int64 // until when; virtual nanoseconds
 	skew   atomic.Int64 // of the clock on its wall
+	waits  atomic.Int64 // how often somebody came to its gate
 }
 
 func (p *process) isDead() bool {
@@ -116,25 +111,33 @@ func (p *process) isDead() bool {
 
 func (p *process) isFrozen() bool { return p.frozen.Load() > time.Now().UnixNano() }
 
-// gate holds a process that is frozen, and stops one that is dead.
+// turn is taken by the goroutines of the process. What those of a dead one do, nobody sees.
+func (p *process) turn(who string, n int64) {
+	if p.isDead() {
+		return
+	}
+	name := fmt.Sprint(p.name, " ", who, " ", n)
+	p.slot.w.turns.take(laneTurns+lane(p.slot.no), name)
+	if !p.isDead() {
+		p.slot.w.turns.note(name)
+	}
+}
+
+// gate holds somebody of a process that is frozen, and stops one of a process that is dead.
 func (p *process) gate() error {
-	for {
+	n := p.waits.Add(1)
+	for !p.isDead() {
 		left := time.Duration(p.frozen.Load() - time.Now().UnixNano())
 		if left <= 0 {
-			break
+			return nil
 		}
 		select {
 		case <-time.After(left):
 		case <-p.died:
 		}
-		if p.isDead() {
-			break
-		}
+		p.turn("gate", n) // they all go on at once
 	}
-	if p.isDead() {
-		return errDead
-	}
-	return nil
+	return errDead
 }
 
 var errDead = fmt.Errorf("simulated: %w", faultstore.ErrKilled)
@@ -156,6 +159,7 @@ func (s *slot) start() (*process, error) {
 	s.current, s.ready = p, false
 	s.mu.Unlock()
 	<-s.w.powerless() // who comes later is struck by the next cut
+	p.turn("start", 0)
 	st, err := s.w.open()
 	if err != nil {
 		return p, err
@@ -168,7 +172,7 @@ func (s *slot) start() (*process, error) {
 	stack = &witness{Store: stack, p: p}
 	stack = &shaky{Store: stack, p: p}
 	stack = faultstore.Wrap(stack, func(journal.ID) faultstore.Plan { return p.plan })
-	ctx := engine.WithTesting(context.Background(), &engine.Testing{Now: p.now})
+	ctx := engine.WithTesting(context.Background(), &engine.Testing{Now: p.now, Turn: p.turn})
 	p.eng, err = engine.New(ctx, stack, engine.Config{
 		Lease: lease + within(a, time.Millisecond), Poll: poll + within(a, time.Millisecond), Entropy: sim.NewActor(s.w.plan.Seed, "ids of "+name), MaxWaiting: []int{0, -1, 2}[a.Pick(3)],
 	}, &engine.Workflow{Name: "random", Run: s.w.workflow}, &engine.Workflow{Name: "child", Run: s.w.child})
@@ -201,6 +205,9 @@ func (p *process) bury() {
 
 // plan says what happens at an interaction of the process's writer.
 func (p *process) plan(op faultstore.Op, _ int) faultstore.Fault {
+	if p.isDead() {
+		return faultstore.Fault{Before: errDead}
+	}
 	point := map[faultstore.Op]Point{
 		faultstore.OpBegin: pointBegin, faultstore.OpLoad: pointLoad, faultstore.OpCommit: pointCommit, faultstore.OpSettle: pointSettle,
 	}[op]
@@ -244,6 +251,7 @@ func (s *slot) run() {
 			case <-p.died:
 				p.bury()
 			case <-s.w.end:
+				p.turn("end", 0)
 				s.w.stop(p)
 				return
 			}

@@ -18,8 +18,10 @@ type shaky struct {
 const lateBeat = 150 * time.Millisecond
 
 // meet is an interaction: it takes its time, and then it may fail, before or after it has been applied.
-func (s *shaky) meet(ctx context.Context, point Point, about string, apply func() error) error {
-	s.p.slot.turn(point, about)
+func (s *shaky) meet(ctx context.Context, point Point, apply func() error) error {
+	if s.p.isDead() {
+		return errDead
+	}
 	f, pace := s.p.slot.next(point)
 	if f.Kind == faultDelay {
 		pace += f.For
@@ -49,8 +51,8 @@ func (s *shaky) meet(ctx context.Context, point Point, about string, apply func(
 	return err
 }
 
-func met[T any](ctx context.Context, s *shaky, point Point, about string, read func() (T, error)) (v T, err error) {
-	err = s.meet(ctx, point, about, func() error {
+func met[T any](ctx context.Context, s *shaky, point Point, read func() (T, error)) (v T, err error) {
+	err = s.meet(ctx, point, func() error {
 		var err error
 		v, err = read()
 		return err
@@ -60,67 +62,67 @@ func met[T any](ctx context.Context, s *shaky, point Point, about string, read f
 
 // Run implements [store.Reader].
 func (s *shaky) Run(ctx context.Context, namespace string, id journal.ID, r store.Resolve) (*journal.Run, error) {
-	return met(ctx, s, pointRead, "run"+id.String(), func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
+	return met(ctx, s, pointRead, func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
 }
 
 // Runs implements [store.Reader].
 func (s *shaky) Runs(ctx context.Context, namespace string, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
-	return met(ctx, s, pointRead, "runs"+f.Parent.String(), func() (store.List[*journal.Run], error) { return s.Store.Runs(ctx, namespace, f, p) })
+	return met(ctx, s, pointRead, func() (store.List[*journal.Run], error) { return s.Store.Runs(ctx, namespace, f, p) })
 }
 
 // Journal implements [store.Reader].
 func (s *shaky) Journal(ctx context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
-	return met(ctx, s, pointRead, "journal"+id.String(), func() (*store.Journal, error) { return s.Store.Journal(ctx, namespace, id, after) })
+	return met(ctx, s, pointRead, func() (*store.Journal, error) { return s.Store.Journal(ctx, namespace, id, after) })
 }
 
 // Outline implements [store.Reader].
 func (s *shaky) Outline(ctx context.Context, namespace string, id journal.ID) (*store.Journal, error) {
-	return met(ctx, s, pointRead, "outline"+id.String(), func() (*store.Journal, error) { return s.Store.Outline(ctx, namespace, id) })
+	return met(ctx, s, pointRead, func() (*store.Journal, error) { return s.Store.Outline(ctx, namespace, id) })
 }
 
 // Events implements [store.Reader].
 func (s *shaky) Events(ctx context.Context, namespace string, f store.EventFilter, p store.Page) (store.List[store.RunEvent], error) {
-	return met(ctx, s, pointRead, "events"+f.Run.String(), func() (store.List[store.RunEvent], error) { return s.Store.Events(ctx, namespace, f, p) })
+	return met(ctx, s, pointRead, func() (store.List[store.RunEvent], error) { return s.Store.Events(ctx, namespace, f, p) })
 }
 
 // HookByToken implements [store.Reader].
 func (s *shaky) HookByToken(ctx context.Context, namespace, token string, r store.Resolve) (*store.RunHook, error) {
-	return met(ctx, s, pointRead, "hook"+token, func() (*store.RunHook, error) { return s.Store.HookByToken(ctx, namespace, token, r) })
+	return met(ctx, s, pointRead, func() (*store.RunHook, error) { return s.Store.HookByToken(ctx, namespace, token, r) })
 }
 
 // Stream implements [store.Reader].
 func (s *shaky) Stream(ctx context.Context, key store.StreamKey, q store.StreamQuery) (*store.StreamPage, error) {
-	return met(ctx, s, pointRead, "stream"+key.Run.String(), func() (*store.StreamPage, error) { return s.Store.Stream(ctx, key, q) })
+	return met(ctx, s, pointRead, func() (*store.StreamPage, error) { return s.Store.Stream(ctx, key, q) })
 }
 
 // Due implements [store.Reader].
 func (s *shaky) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
-	return met(ctx, s, pointDue, "due", func() ([]store.DueRun, error) { return s.Store.Due(ctx, f) })
+	return met(ctx, s, pointDue, func() ([]store.DueRun, error) { return s.Store.Due(ctx, f) })
 }
 
 // NextDue implements [store.Reader].
 func (s *shaky) NextDue(ctx context.Context, after journal.Time) (journal.Time, error) {
-	return met(ctx, s, pointDue, "next due", func() (journal.Time, error) { return s.Store.NextDue(ctx, after) })
+	return met(ctx, s, pointDue, func() (journal.Time, error) { return s.Store.NextDue(ctx, after) })
 }
 
 // Peers implements [store.Reader].
 func (s *shaky) Peers(ctx context.Context) ([]store.Peer, error) {
-	return met(ctx, s, pointRead, "peers", func() ([]store.Peer, error) { return s.Store.Peers(ctx) })
+	return met(ctx, s, pointRead, func() ([]store.Peer, error) { return s.Store.Peers(ctx) })
 }
 
 // Owns implements [store.Reader].
 func (s *shaky) Owns(ctx context.Context, incarnation journal.ID) (bool, error) {
-	return met(ctx, s, pointRead, "owns", func() (bool, error) { return s.Store.Owns(ctx, incarnation) })
+	return met(ctx, s, pointRead, func() (bool, error) { return s.Store.Owns(ctx, incarnation) })
 }
 
 // Beat implements [store.Store].
 func (s *shaky) Beat(ctx context.Context, incarnation journal.ID) error {
-	return s.meet(ctx, pointBeat, "beat", func() error { return s.Store.Beat(ctx, incarnation) })
+	return s.meet(ctx, pointBeat, func() error { return s.Store.Beat(ctx, incarnation) })
 }
 
 // Fence implements [store.Store].
 func (s *shaky) Fence(ctx context.Context, incarnation journal.ID) error {
-	return s.meet(ctx, pointFence, "fence", func() error { return s.Store.Fence(ctx, incarnation) })
+	return s.meet(ctx, pointFence, func() error { return s.Store.Fence(ctx, incarnation) })
 }
 
 // OpenWriter implements [store.Store].
@@ -145,28 +147,35 @@ func (n *shakyNotifier) Listen(ctx context.Context) (<-chan string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(chan string)
+	out := make(chan string, 1)
 	n.s.p.slot.w.work.Go(func() {
 		defer close(out)
 		for hint := range in {
-			f, pace := n.s.p.slot.next(pointHint)
-			times := 1
-			switch f.Kind { //nolint:exhaustive // the others do not happen here
-			case faultLost:
-				times = 0
-			case faultDuplicated:
-				times = 2
-			case faultDelay:
-				pace += f.For
-			}
-			time.Sleep(pace)
-			for range times {
-				select {
-				case out <- hint:
-				case <-ctx.Done():
-				}
+			if n.s.p.turn("hint", 0); !n.s.p.isDead() {
+				n.pass(hint, out)
 			}
 		}
 	})
 	return out, nil
+}
+
+func (n *shakyNotifier) pass(hint string, out chan<- string) {
+	give := func() {
+		select {
+		case out <- hint:
+		default: // one is there that nobody has taken
+		}
+	}
+	f, pace := n.s.p.slot.next(pointHint)
+	if f.Kind == faultDelay {
+		pace += f.For
+	}
+	time.Sleep(pace)
+	if f.Kind != faultLost {
+		give()
+	}
+	if f.Kind == faultDuplicated {
+		time.Sleep(n.s.p.slot.pause(pace))
+		give()
+	}
 }

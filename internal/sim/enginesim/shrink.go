@@ -5,7 +5,7 @@ import "slices"
 // Shrink looks for a smaller plan that still fails: it leaves out what a run of the plan did not come to, then parts of what is left, halves first. Tries limits
 // how often the plan is run. It returns the smallest plan that was seen to fail, with its report.
 //
-// One plan has nearly one schedule, not quite: a part is kept if the plan failed with it and did not fail without it, once.
+// One plan has one schedule, and another plan another one: a part that is kept may have nothing to do with the failure but that the schedule fails with it.
 func Shrink(plan *Plan, report *Report, tries int, run func(*Plan) *Report) (*Plan, *Report) {
 	s := &shrinker{best: plan, report: report, tries: tries, run: run}
 	s.try(func(p *Plan) { p.Faults = slices.Clone(report.Fired) })

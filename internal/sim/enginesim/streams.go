@@ -77,6 +77,7 @@ func (w *world) followAll() *audience {
 			time.Sleep(max(0, cut+10*time.Millisecond-time.Since(w.began)))
 			<-w.powerless()
 		}
+		w.turn("readers")
 		st, err := w.open() //nolint:contextcheck // the store is closed when all have read, not when they are told to leave
 		if err != nil {
 			w.fail("readers: %w", err)

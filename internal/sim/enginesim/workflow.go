@@ -41,7 +41,7 @@ func (w *world) part(b *engine.Branch, name string, depth int) (string, error) {
 	return out.String(), nil
 }
 
-// wait lets a branch do what it does next at an instant of its own: what branches do at the same instant comes in an order that is up to the scheduler.
+// wait is the time that code takes between two things that it does.
 func (w *world) wait(branch string, n int) {
 	time.Sleep(within(sim.NewActor(w.plan.Seed, fmt.Sprintf("instant %d of %s", n, branch)), time.Millisecond))
 }

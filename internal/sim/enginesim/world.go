@@ -1,15 +1,12 @@
 package enginesim
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +46,7 @@ type world struct {
 	dir   string
 	began time.Time
 	trace sim.Trace
+	turns *turns
 
 	slots   []*slot
 	seen    *seen
@@ -76,20 +74,11 @@ func Run(plan *Plan, dir string, opts Options) *Report {
 		power: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{},
 	}
 	close(w.power)
+	w.turns = newTurns(plan.Seed, w.began)
 	if err := w.run(); err != nil {
 		w.fail("%w", err)
 	}
-	return &Report{Trace: canonical(w.trace.Bytes()), Fired: w.faults, errs: w.errs, history: w.history}
-}
-
-// canonical sorts the lines of each instant: what happens at the same instant has no order.
-func canonical(trace []byte) []byte {
-	lines := bytes.SplitAfter(trace, []byte{'\n'})
-	instant := func(line []byte) []byte { return line[:min(len(line), 14)] }
-	slices.SortStableFunc(lines[:len(lines)-1], func(x, y []byte) int { // times have a fixed width
-		return cmp.Or(bytes.Compare(instant(x), instant(y)), bytes.Compare(x, y))
-	})
-	return bytes.Join(lines, nil)
+	return &Report{Trace: w.trace.Bytes(), Fired: w.faults, errs: w.errs, history: w.history}
 }
 
 // Err returns what was wrong. It looks at the histories of runs and hooks only now, because that takes real time.
@@ -125,8 +114,8 @@ func (w *world) run() error {
 	w.startAll()
 	readers := w.followAll()
 	clients.Go(w.blows)
-	for _, ask := range w.plan.Asks {
-		clients.Go(func() { w.ask(ask) })
+	for i, ask := range w.plan.Asks {
+		clients.Go(func() { w.ask(i, ask) })
 	}
 	clients.Wait()
 	time.Sleep(max(0, w.plan.Chaos-time.Since(w.began)))
@@ -137,7 +126,14 @@ func (w *world) run() error {
 	close(w.end)
 	all.Wait()
 	w.work.Wait()
+	w.trace.Add("world", "ends after %s", w.turns)
 	return nil
+}
+
+// turn is taken by those who belong to no process.
+func (w *world) turn(who string) {
+	w.turns.take(laneWorld, who)
+	w.turns.note(who)
 }
 
 func (w *world) open() (store.Store, error) {
@@ -217,6 +213,7 @@ func (w *world) someone(slot int) *process {
 func (w *world) blows() {
 	for _, b := range w.plan.Blows {
 		time.Sleep(max(0, b.At-time.Since(w.began)))
+		w.turn("blows")
 		if b.Kind == blowCut {
 			w.cut()
 			continue
