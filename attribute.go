@@ -56,6 +56,7 @@ func (a Attribute[T]) Of(info *RunInfo) (T, bool) {
 type Condition struct {
 	key, from, below string
 	exact            bool
+	never            bool // it holds for no run
 	err              error
 }
 
@@ -74,13 +75,13 @@ func (a Attribute[T]) AtLeast(v T) Condition {
 // Below holds for runs with a smaller value.
 func (a Attribute[T]) Below(v T) Condition {
 	text, err := attributeText(a.key, v)
-	return Condition{key: a.key, below: text, err: err}
+	return Condition{key: a.key, below: text, never: text == "", err: err}
 }
 
 // Between holds for runs with a value from one on and below another.
 func (a Attribute[T]) Between(from, below T) Condition {
 	c, end := a.AtLeast(from), a.Below(below)
-	if c.below = end.below; c.err == nil {
+	if c.below, c.never = end.below, end.never; c.err == nil {
 		c.err = end.err
 	}
 	return c
@@ -113,6 +114,9 @@ func addConditions(f *store.RunFilter, conditions []Condition) error {
 		switch {
 		case c.err != nil:
 			return c.err
+		case c.never:
+			f.Statuses = []journal.Status{} // none: no run has such a state
+			continue
 		case !c.exact:
 			f.Ranges = append(f.Ranges, store.AttributeRange{Key: c.key, From: c.from, Below: c.below})
 			continue

@@ -77,6 +77,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/observe"
 	"github.com/cairn-workflow/cairn/store"
 )
@@ -123,8 +124,14 @@ func New(ctx context.Context, st store.Store, workflows ...Definition) (*Engine,
 
 // NewWith is [New] with a configuration.
 func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Definition) (*Engine, error) {
+	if st == nil {
+		return nil, journal.Errorf(journal.CodeMalformed, "an engine needs a store: sqlite.Open, sqlite.Memory, postgres.Open or open.URL")
+	}
 	defs := make([]*engine.Workflow, len(workflows))
 	for i, w := range workflows {
+		if w == nil {
+			return nil, journal.Errorf(journal.CodeMalformed, "workflow %d of %d is nil", i+1, len(workflows))
+		}
 		d, err := w.define()
 		if err != nil {
 			return nil, err

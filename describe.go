@@ -236,7 +236,9 @@ func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 		filter.CreatedFrom = journal.TimeOf(f.From)
 	}
 	if !f.To.IsZero() {
-		filter.CreatedBefore = journal.TimeOf(f.To)
+		if filter.CreatedBefore = journal.TimeOf(f.To); filter.CreatedBefore == 0 { // which would not restrict; nothing is as old as that
+			filter.Statuses = []journal.Status{}
+		}
 	}
 	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.NewestFirst})
 	if err != nil {

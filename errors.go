@@ -31,5 +31,10 @@ var (
 	ErrEvicted = engine.ErrEvicted
 )
 
-// RetryAfter wraps an error of a step, and says when to try again. The step's policy still decides whether.
-func RetryAfter(err error, d time.Duration) error { return &engine.RetryAfterError{Err: err, After: d} }
+// RetryAfter wraps an error of a step, and says when to try again. The step's policy still decides whether. A nil error stays nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &engine.RetryAfterError{Err: err, After: d}
+}

@@ -116,9 +116,13 @@ func (r *Request[T]) Reply(ctx Context, answer any) error {
 	return r.inner.Reply(ctx.branch(), p, nil)
 }
 
-// Refuse answers a request with an error.
+// Refuse answers a request with an error, which must not be nil.
 func (r *Request[T]) Refuse(ctx Context, err error) error {
-	return r.inner.Reply(ctx.branch(), nil, journal.AsError(err))
+	refusal := engine.Refusal(err)
+	if refusal == nil {
+		return journal.Errorf(journal.CodeMalformed, "Refuse needs an error that says why: use Reply for an answer")
+	}
+	return r.inner.Reply(ctx.branch(), nil, refusal)
 }
 
 // Close closes the hook and frees its token.

@@ -55,6 +55,10 @@ func TestMisuseOfNew(t *testing.T) {
 		_, err = cairn.New(t.Context(), st, workflows...)
 		requireCode(t, code, err)
 	}
+	_, err = cairn.New(t.Context(), nil, named("w"))
+	requireCode(t, "malformed", err)
+	_, err = cairn.New(t.Context(), st, nil)
+	requireCode(t, "malformed", err)
 	_, err = cairn.New(t.Context(), st, named(""))
 	requireCode(t, "malformed", err)
 	_, err = cairn.New(t.Context(), st, cairn.Declare[int, int]("later"))

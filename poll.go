@@ -17,7 +17,8 @@ type Poll[In, Out any] struct {
 	limit time.Duration
 }
 
-// NewPoll defines a poll. The check returns true when its value is the answer, and an error when asking again is of no use.
+// NewPoll defines a poll. The check returns true when its value is the answer, and an error when asking again is of no use. With an interval of 0 it is repeated only
+// when somebody says so with [Run.Push].
 func NewPoll[In, Out any](name string, every time.Duration, check func(context.Context, In) (Out, bool, error)) Poll[In, Out] {
 	return Poll[In, Out]{spec: engine.PollSpec{Name: name, Every: every}, check: check}
 }

@@ -97,7 +97,7 @@ func (c *streamCommand) run(command *cobra.Command, args []string) error {
 const streamPoll = 250 * time.Millisecond
 
 func (c *streamCommand) print(ctx context.Context, db store.Store, r stream.Request) error {
-	for chunk, err := range stream.NewHub(db, streamPoll, nil).Read(ctx, r) {
+	for chunk, err := range stream.NewHub(db, streamPoll, nil, nil).Read(ctx, r) {
 		if err != nil {
 			if c.follow && ctx.Err() != nil {
 				return nil // that is how one ends it

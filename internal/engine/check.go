@@ -112,9 +112,10 @@ func (p *poll) look(check Check, n int) (out journal.Payload, ready bool, err er
 			err = panicError(v)
 		}
 	}()
-	return check(p.b.x.with(p.b.ctx), StepInfo{
+	out, ready, err = check(p.b.x.with(p.b.ctx), StepInfo{
 		Run: p.b.x.key.Run, Key: p.key, Attempt: n, b: p.b,
 	})
+	return out, ready, usable(err)
 }
 
 // outcome records how a poll ended.

@@ -72,7 +72,7 @@ func (f *Future) run(b *Branch, fn func(*Branch) (journal.Payload, error)) {
 		f.end(out, err)
 	}()
 	out, err = fn(b)
-	returned = true
+	err, returned = usable(err), true
 }
 
 // end takes note of what a branch returned.

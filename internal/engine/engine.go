@@ -116,7 +116,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.streams = stream.NewHub(st, e.cfg.Poll, func(writer journal.ID) bool {
 		_, mine := e.lives.Load(writer)
 		return mine
-	})
+	}, e.ended)
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) 
 		me := e.self()
 		id, existing, err = e.tryStart(ctx, me, namespace, r)
 		if !e.died(me, err) {
-			return id, existing, err
+			return id, existing, stopped(err)
 		}
 		if err := e.awaitLife(ctx, me); err != nil {
 			return id, false, err

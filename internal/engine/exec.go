@@ -136,7 +136,7 @@ func (x *exec) main(b *Branch) {
 		x.end(b, out, err)
 	}()
 	out, err = x.wf.Run(b, x.input)
-	returned = true
+	err, returned = usable(err), true
 }
 
 func panicError(p any) error {

@@ -41,7 +41,7 @@ func (e *Engine) Fork(ctx context.Context, source journal.ID, workflow string, s
 		me := e.self()
 		id, err := e.tryFork(ctx, me, j, &spec)
 		if !e.died(me, err) {
-			return id, err
+			return id, stopped(err)
 		}
 		if err := e.awaitLife(ctx, me); err != nil {
 			return id, err

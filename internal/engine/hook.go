@@ -19,6 +19,7 @@ type Hook struct {
 	line *line
 	key  string
 	name string
+	once bool // it takes one value
 	memo *memo
 
 	receiver *line // guarded by the execution
@@ -34,7 +35,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Hook{line: b.line, key: key, name: s.Name, memo: b.recall(key, kindHook)}
+	h := &Hook{line: b.line, key: key, name: s.Name, once: s.Once, memo: b.recall(key, kindHook)}
 	if h.memo == nil {
 		if err := b.stopped(); err != nil {
 			return nil, err
@@ -63,7 +64,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 		}
 	}
 	if h.memo.conflict {
-		return nil, journal.Errorf(CodeHookConflict, "the token %q is taken by another run", h.memo.token)
+		return nil, journal.Errorf(CodeHookConflict, "the token %q is taken by another hook", h.memo.token)
 	}
 	b.x.eng.knowToken(b.x, h)
 	return h, nil
@@ -91,7 +92,8 @@ type Delivery struct {
 	hook    *Hook
 }
 
-// Receive waits for the next payload, at most until the given time (nil: for ever). When both come, the journal's order decides.
+// Receive waits for the next payload, at most until the given time (nil: for ever). When both come, the journal's order decides. Through a hook that was closed, or
+// has had its only payload, nothing can come any more: that is an error.
 func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 	if err := b.enter(); err != nil {
 		return Delivery{}, err
@@ -100,8 +102,8 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 	if err := h.bind(b.line); err != nil {
 		return Delivery{}, err
 	}
-	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken }, key: h.key, kind: kindHook}
-	timeout, end := "", journal.Time(0)
+	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken || h.memo.disposed }, key: h.key, kind: kindHook}
+	timeout, end, asked := "", journal.Time(0), false
 	if until != nil {
 		key, err := b.keyOf(h.name+" timeout", "")
 		if err != nil {
@@ -124,11 +126,16 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			if d, _, ok := h.decide(b, timeout); ok { // what came before that, it has
 				return h.got(b, &d), nil
 			}
-			if timeout != "" {
-				b.x.mu.Lock()
-				b.x.closeTimer(b.line, timeout)
-				b.x.mu.Unlock()
+			h.endTimer(b, timeout)
+			return Delivery{}, err
+		}
+		if err := h.over(); err != nil {
+			if !asked && b.x.replay == nil { // what came before it was closed is taken
+				b.x.barrierAll()
+				asked = true
+				continue
 			}
+			h.endTimer(b, timeout)
 			return Delivery{}, err
 		}
 		b.goLive()
@@ -137,6 +144,30 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			b.x.barrier(b.line) // the end of the timer gets its place in the journal, and what came before it is known
 			w.fired, w.at = false, 0
 		}
+	}
+}
+
+// endTimer ends the timer of a Receive that does not need it any more, if it has one.
+func (h *Hook) endTimer(b *Branch, timeout string) {
+	if timeout == "" {
+		return
+	}
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	b.x.closeTimer(b.line, timeout)
+}
+
+// over says why nothing comes through the hook any more, nil: something may.
+func (h *Hook) over() error {
+	h.line.x.mu.Lock()
+	defer h.line.x.mu.Unlock()
+	switch {
+	case h.once && h.memo.taken > 0:
+		return journal.Errorf(journal.CodeHookConsumed, "hook %q takes one value, and that was received", h.key)
+	case h.memo.disposed:
+		return journal.Errorf(journal.CodeHookNotFound, "hook %q was closed: nothing comes through it any more", h.key)
+	default:
+		return nil
 	}
 }
 
@@ -157,13 +188,14 @@ func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var ended int64
+	fired := false
 	if m := x.memos.byKey[timeout]; timeout != "" && m != nil {
-		ended = m.completed
+		ended, fired = m.completed, m.fired
 	}
 	cut, _ := b.cut()
 	if len(h.memo.received) > h.memo.taken {
 		d := h.memo.received[h.memo.taken]
-		if (ended == 0 || d.seq < ended || !x.memos.byKey[timeout].fired) && (cut == 0 || d.seq < cut) {
+		if (ended == 0 || d.seq < ended || !fired) && (cut == 0 || d.seq < cut) {
 			h.memo.taken++
 			if timeout != "" {
 				x.closeTimer(b.line, timeout)
@@ -171,8 +203,11 @@ func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
 			return d, false, true
 		}
 	}
-	return delivery{}, ended != 0 && (cut == 0 || ended < cut), false
+	return delivery{}, fired && (cut == 0 || ended < cut), false
 }
+
+// Refusal returns the error with which a request is refused, nil if there is none.
+func Refusal(err error) *journal.Error { return journal.AsError(usable(err)) }
 
 // Reply answers a delivery. Its sender, if it waits, gets the value once it is durable. A second answer is ignored.
 func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error) error {
@@ -214,6 +249,9 @@ func (h *Hook) Close(b *Branch) error {
 		h.memo.disposed = true
 		b.x.eng.closeToken(b.x, h)
 		b.x.put(b.line, journal.Event{Key: h.key, Data: &journal.HookDisposed{Token: h.memo.token}})
+		if b.x.phase == phaseRunning {
+			b.x.resolve() // a branch that waits for something is told
+		}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (jou
 	stopped, self := e.stopped, e.me.id
 	e.mu.Unlock()
 	if stopped {
-		return journal.ID{}, journal.Errorf(journal.CodeClosed, "the engine was stopped")
+		return journal.ID{}, errStopped()
 	}
 	id, err := e.mint()
 	if err != nil {

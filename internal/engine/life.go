@@ -181,7 +181,7 @@ func (e *Engine) awaitLife(ctx context.Context, me *incarnation) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-e.life.Done():
-			return journal.Errorf(journal.CodeClosed, "the engine was stopped")
+			return errStopped()
 		}
 	}
 }
@@ -192,12 +192,20 @@ func (e *Engine) do(ctx context.Context, cmd *journal.Command) (*journal.Result,
 		me := e.self()
 		res, err := me.committer.Do(ctx, cmd)
 		if !e.died(me, err) {
-			return res, err
+			return res, stopped(err)
 		}
 		if err := e.awaitLife(ctx, me); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// stopped tells a caller from outside that the engine was stopped, and not what of it.
+func stopped(err error) error {
+	if journal.CodeOf(err) == journal.CodeClosed {
+		return errStopped()
+	}
+	return err
 }
 
 // died reports whether a command failed because its incarnation is over. It was not written, and another one can be asked.

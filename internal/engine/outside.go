@@ -149,6 +149,9 @@ func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplie
 			timer.Stop()
 			return d, nil
 		case <-timer.C:
+		case <-e.ended:
+			timer.Stop()
+			return nil, errStopped()
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, context.Cause(ctx)

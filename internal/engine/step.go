@@ -336,7 +336,8 @@ func (s *step) call(ctx context.Context) (out journal.Payload, err error) {
 			err = panicError(p)
 		}
 	}()
-	return s.body(ctx, StepInfo{Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, attempt: s.now, b: s.b})
+	out, err = s.body(ctx, StepInfo{Run: s.b.x.key.Run, Key: s.key, Attempt: s.attempt, attempt: s.now, b: s.b})
+	return out, usable(err)
 }
 
 // RetryAfterError is an error that says when its step should be tried again.
@@ -370,17 +371,33 @@ func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Du
 			break
 		}
 	}
+	longest := float64(365 * 24 * time.Hour)
 	if r.Max > 0 {
-		pause = min(pause, float64(r.Max))
+		longest = min(longest, float64(r.Max))
 	}
-	pause = min(pause, float64(365*24*time.Hour))
+	pause = min(pause, longest)
 	// The jitter follows from the step, so that it needs no randomness and many runs still spread.
 	id := journal.DeriveID(run, "jitter", key)
 	spread := float64(int(id[15])+attempt*37%256)/255 - 0.5
 	if spread > 0.5 {
 		spread--
 	}
-	return time.Duration(pause * (1 + 2*min(max(r.Jitter, 0), 1)*spread)), true
+	return time.Duration(min(longest, pause*(1+2*min(max(r.Jitter, 0), 1)*spread))), true
+}
+
+// usable returns an error of the user's that can be asked what the engine asks of errors. One that panics when it is asked becomes one that says so.
+func usable(err error) (safe error) {
+	if err == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			safe = journal.Errorf(CodePanic, "the error that was returned, of type %T, panics when it is asked what it says: %v. Is it a nil pointer? As an error, that is not nil", err, p)
+		}
+	}()
+	_, _ = asFailure(err), errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	_, _ = errors.AsType[*RetryAfterError](err)
+	return err
 }
 
 // asFailure turns what a step returned into what is recorded.

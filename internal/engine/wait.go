@@ -42,7 +42,8 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 		if ended != nil {
 			return ended, nil
 		}
-		if !here || pause > 10*time.Millisecond { // another process may have ended the run
+		look := !here || pause > 10*time.Millisecond // another process may have ended the run
+		if look {
 			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
 			if err == nil && run.ParkedAt != 0 && run.ParkedAt != paused {
 				paused, err = e.pausedAt(ctx, run)
@@ -57,18 +58,40 @@ func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) 
 		case ended = <-over: // nil if the execution here is over for another reason
 		case <-timer.C:
 		case <-ctx.Done():
+		case <-e.ended:
 		}
 		timer.Stop()
 		e.turns.Take("wait", n)
 		e.notOver(key, over)
+		if ended == nil {
+			select {
+			case ended = <-over: // it has come, too
+			default:
+			}
+		}
 		if ended != nil {
 			return ended, nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
+		if err := e.hasEnded(); err != nil && look {
+			return nil, err
+		}
 	}
 }
+
+// hasEnded is the error of who waits for something when the engine was stopped.
+func (e *Engine) hasEnded() error {
+	select {
+	case <-e.ended:
+		return errStopped()
+	default:
+		return nil
+	}
+}
+
+func errStopped() error { return journal.Errorf(journal.CodeClosed, "the engine was stopped") }
 
 // pausedAt returns since when a run is paused by hand. The error says that it is parked for another reason, and needs somebody who looks at it.
 func (e *Engine) pausedAt(ctx context.Context, run *journal.Run) (journal.Time, error) {

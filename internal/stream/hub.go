@@ -16,6 +16,7 @@ type Hub struct {
 	store store.Store
 	poll  time.Duration
 	own   func(writer journal.ID) bool
+	ended <-chan struct{} // closed when nobody is to wait any more
 
 	joined atomic.Int64 // readers; whoever wakes asks this first
 
@@ -26,12 +27,12 @@ type Hub struct {
 }
 
 // NewHub returns a hub for the streams of a store. Whoever waits looks again at the latest after poll. Of what own says is written by this process's committer, the
-// hub is told by that: see [commit.Readers]; nil: of nothing.
-func NewHub(st store.Store, poll time.Duration, own func(writer journal.ID) bool) *Hub {
+// hub is told by that: see [commit.Readers]; nil: of nothing. When ended is closed, nobody waits any more; nil: it never is.
+func NewHub(st store.Store, poll time.Duration, own func(writer journal.ID) bool, ended <-chan struct{}) *Hub {
 	if poll <= 0 {
 		poll = time.Second
 	}
-	return &Hub{store: st, poll: poll, own: own, tails: map[store.StreamKey]*tail{}, byRun: map[journal.ID]map[*tail]struct{}{}}
+	return &Hub{store: st, poll: poll, own: own, ended: ended, tails: map[store.StreamKey]*tail{}, byRun: map[journal.ID]map[*tail]struct{}{}}
 }
 
 // tail is the end of a stream that somebody reads. Its readers share their looks at the database.

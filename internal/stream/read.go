@@ -76,6 +76,8 @@ func (l *reading) run(ctx context.Context) error {
 		select {
 		case <-changed:
 			waited = true
+		case <-l.hub.ended:
+			return journal.Errorf(journal.CodeClosed, "the engine was stopped")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

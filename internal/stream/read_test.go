@@ -135,7 +135,7 @@ func TestReadHistoryThenLive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.add("", 0, 0, 600)(&f.page)
-		h := NewHub(f, minute, nil)
+		h := NewHub(f, minute, nil, nil)
 		r := read(t, h, Request{})
 		require.Len(t, r.indices(), 600)
 		require.Equal(t, []int64{0, 256, 512}, f.looks, "page by page")
@@ -159,7 +159,7 @@ func TestReadFromTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.add("", 0, 0, 10_000)(&f.page)
-		h := NewHub(f, minute, nil)
+		h := NewHub(f, minute, nil, nil)
 		r, tail := read(t, h, Request{FromEnd: true}), read(t, h, Request{FromEnd: true, From: 2})
 		require.Equal(t, []int64{10_000, 9_998}, f.looks, "no history is read")
 		f.change(key.Run, f.add("", 0, 0, 1))
@@ -174,7 +174,7 @@ func TestReadWithoutHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.silent = true
-		h := NewHub(f, time.Second, nil)
+		h := NewHub(f, time.Second, nil, nil)
 		r := read(t, h, Request{})
 		f.change(key.Run, f.add("", 0, 0, 3))
 		require.Empty(t, r.indices())
@@ -193,7 +193,7 @@ func TestReadersShareLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.add("", 0, 0, 5)(&f.page)
-		h := NewHub(f, minute, nil)
+		h := NewHub(f, minute, nil, nil)
 		var readers []*reader
 		for range 20 {
 			readers = append(readers, read(t, h, Request{}))
@@ -227,7 +227,7 @@ func TestReadSettled(t *testing.T) {
 		f.add("done", 1, store.SourceSettled, 1)(&f.page)  // 5
 		f.add("other", 1, store.SourceClosing, 1)(&f.page) // 6
 		f.add("", 0, 0, 1)(&f.page)                        // 7
-		h := NewHub(f, minute, nil)
+		h := NewHub(f, minute, nil, nil)
 		r, stored := read(t, h, Request{Settled: true}), read(t, h, Request{Settled: true, Stored: true})
 		require.Equal(t, []int64{0, 2}, r.indices(), "what comes behind an attempt that is under way is held back")
 		require.Equal(t, []int64{0, 2}, stored.ended(t))
@@ -241,7 +241,7 @@ func TestReadSettled(t *testing.T) {
 		f = newFake()
 		f.add("open", 1, store.SourceOpen, 1)(&f.page)
 		f.add("", 0, 0, 1)(&f.page)
-		h = NewHub(f, minute, nil)
+		h = NewHub(f, minute, nil, nil)
 		r = read(t, h, Request{Settled: true})
 		require.Empty(t, r.indices())
 		f.change(key.Run, func(p *store.StreamPage) { p.Run.Owner = journal.ID{} })
@@ -255,7 +255,7 @@ func TestReadNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
-		h := NewHub(f, minute, nil)
+		h := NewHub(f, minute, nil, nil)
 		r := read(t, h, Request{From: 5})
 		require.Empty(t, r.indices(), "it is waited for")
 		f.change(key.Run, func(p *store.StreamPage) { p.Run.Status = journal.StatusCompleted })

@@ -123,7 +123,7 @@ func (w *world) follow(ctx context.Context, st store.Store, run journal.ID) *rea
 		st = deafStore{st}
 	}
 	r := &readers{world: w, ctx: ctx, run: run}
-	hub := stream.NewHub(st, 100e6, nil)
+	hub := stream.NewHub(st, 100e6, nil, nil)
 	r.all.Go(func() { r.seen = r.read(hub, stream.Request{}) })
 	r.all.Go(func() { r.settled = r.read(hub, stream.Request{Settled: true}) })
 	r.all.Go(func() { r.slow = r.readSome(hub, stream.Request{}, -1, 300*time.Millisecond) })
@@ -177,7 +177,7 @@ func (r *readers) check(st store.Store, name string) {
 	for _, err := range r.failed {
 		w.fail("stream of run%s: %w", name, err)
 	}
-	stored := r.read(stream.NewHub(st, 0, nil), stream.Request{Stored: true})
+	stored := r.read(stream.NewHub(st, 0, nil, nil), stream.Request{Stored: true})
 	if !slices.Equal(stored, r.seen) {
 		w.fail("stream of run%s: a reader has seen %q, stored is %q", name, r.seen, stored)
 	}
