@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
@@ -124,22 +125,26 @@ func TestWaitsSurvive(t *testing.T) {
 		d, err := h.Receive(b, nil)
 		return d.Payload, err
 	}}
-	first, st := life(t, path, wf)
-	id, err := first.Start(t.Context(), engine.StartRequest{Workflow: "waits"})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
+	bubble.Run(t, func(t *testing.T) {
+		t.Helper()
+		first, st := life(t, path, wf)
+		id, err := first.Start(t.Context(), engine.StartRequest{Workflow: "waits"})
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond)
 		run, err := st.Run(t.Context(), "default", id, store.ResolveNone)
-		return err == nil && run.Owner.IsZero() && run.WakeAt != 0
-	}, 5*time.Second, time.Millisecond, "it waits, and nobody owns it")
-	require.NoError(t, first.Stop(t.Context()))
+		require.NoError(t, err)
+		require.Zero(t, run.Owner, "it waits, and nobody owns it")
+		require.NotZero(t, run.WakeAt)
+		require.NoError(t, first.Stop(t.Context()))
 
-	second, _ := life(t, path, wf)
-	_, err = second.Deliver(t.Context(), "the-token", "", journal.Payload("yes"))
-	require.NoError(t, err)
-	run, err := second.Wait(t.Context(), id)
-	require.NoError(t, err)
-	require.Nil(t, run.Error)
-	require.Equal(t, "yes", string(run.Output))
+		second, _ := life(t, path, wf)
+		_, err = second.Deliver(t.Context(), "the-token", "", journal.Payload("yes"))
+		require.NoError(t, err)
+		run, err = second.Wait(t.Context(), id)
+		require.NoError(t, err)
+		require.Nil(t, run.Error)
+		require.Equal(t, "yes", string(run.Output))
+	})
 }
 
 func TestATimeoutIsDecidedByTheJournal(t *testing.T) {
