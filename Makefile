@@ -103,7 +103,7 @@ fixtures: ## Write databases with the code of old commits that are not in testda
 
 .PHONY: sim
 sim: ## Simulate SEEDS seeds (1000 unless given), however long it takes
-	@$(call packages,sim) SIM_SECONDS= SEEDS=$(or $(SEEDS),1000) $(TIMED) $@ go test -count=1 -timeout 0 -v $(TESTFLAGS) $$packages
+	@SIM_SECONDS= SEEDS=$(or $(SEEDS),1000) $(TIMED) $@ scripts/sim.sh $(TESTFLAGS)
 
 .PHONY: torture
 torture: ## Hurt real processes for MINUTES on each store, and audit; OTHER=commit lets that version do half of the work

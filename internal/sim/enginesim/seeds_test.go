@@ -19,7 +19,7 @@ func number(name string) int {
 
 // TestEngineSeeds executes random workflows on engines that die, freeze and come back, over a store that fails at every point: every run must end with the result that
 // it has without faults, and everything that is promised on the way must hold. It runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but
-// at least fifty; with SEED, that one; with SOAK, until it is stopped.
+// at least fifty; with SEED, that one; with SOAK, until it is stopped. With PART=2/3 it runs the second of every three.
 func TestEngineSeeds(t *testing.T) { //nolint:paralleltest // it has the time that the other tests leave
 	const least = 50
 	seeds, first, soak := number("SEEDS"), number("SEED"), os.Getenv("SOAK") != ""
@@ -29,12 +29,17 @@ func TestEngineSeeds(t *testing.T) { //nolint:paralleltest // it has the time th
 	}
 	told := time.Now()
 	end := began.Add(time.Duration(number("SIM_SECONDS")) * time.Second)
+	part, parts := 1, 1
+	if text := os.Getenv("PART"); text != "" {
+		_, err := fmt.Sscanf(text, "%d/%d", &part, &parts)
+		require.NoError(t, err, "PART is like 2/3")
+	}
 	n, undecided := 0, 0
-	for soak || seeds > 0 && n < seeds || seeds == 0 && (n < least || time.Now().Before(end)) {
+	for next := part; soak || seeds > 0 && next <= seeds || seeds == 0 && (n < least || time.Now().Before(end)); next += parts {
 		n++
-		seed := uint64(n)
+		seed := uint64(next)
 		if soak { // others than last time
-			seed = uint64(began.UnixNano()) + uint64(n)
+			seed = uint64(began.UnixNano()) + uint64(next)
 		}
 		undecided += check(t, seed)
 		if time.Since(told) > time.Minute {
