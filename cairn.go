@@ -149,7 +149,8 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 }
 
 // Stop ends the engine: it takes no more runs and waits until those that do something come to a wait or their end. When ctx
-// ends first, the rest is given back as it is. Nothing is lost.
+// ends first, the rest is given back as it is. Nothing is lost. While the database does not answer, or somebody else holds its write lock, giving back may take five seconds
+// longer than ctx, and freeing what could not be given back five more.
 func (e *Engine) Stop(ctx context.Context) error { return e.inner.Stop(ctx) }
 
 // Stats returns the numbers of the engine: how many runs do something and how many wait, what was committed, and what went wrong.
