@@ -225,14 +225,9 @@ func within(a *sim.Actor, most time.Duration) time.Duration {
 	return time.Duration(1 + a.Pick(int(most)))
 }
 
-// cuts reports when the power is cut, 0: it is not.
-func (p *Plan) cuts() time.Duration {
-	for _, b := range p.Blows {
-		if b.Kind == blowCut {
-			return b.At
-		}
-	}
-	return 0
+// cuts reports whether the power is cut.
+func (p *Plan) cuts() bool {
+	return slices.ContainsFunc(p.Blows, func(b Blow) bool { return b.Kind == blowCut })
 }
 
 // String shows the plan for people.

@@ -19,7 +19,8 @@ func number(name string) int {
 
 // TestEngineSeeds executes random workflows on engines that die, freeze and come back, over a store that fails at every point: every run must end with the result that
 // it has without faults, and everything that is promised on the way must hold. It runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but
-// at least fifty; with SEED, that one; with SOAK, until it is stopped. With PART=2/3 it runs the second of every three.
+// at least fifty; with SEED, that one; with SOAK, until it is stopped. With PART=2/3 it runs the second of every three,
+// and with FROM it begins there.
 func TestEngineSeeds(t *testing.T) { //nolint:paralleltest // it has the time that the other tests leave
 	const least = 50
 	seeds, first, soak := number("SEEDS"), number("SEED"), os.Getenv("SOAK") != ""
@@ -35,7 +36,7 @@ func TestEngineSeeds(t *testing.T) { //nolint:paralleltest // it has the time th
 		require.NoError(t, err, "PART is like 2/3")
 	}
 	n, undecided := 0, 0
-	for next := part; soak || seeds > 0 && next <= seeds || seeds == 0 && (n < least || time.Now().Before(end)); next += parts {
+	for next := max(1, number("FROM")) + part - 1; soak || seeds > 0 && next <= seeds || seeds == 0 && (n < least || time.Now().Before(end)); next += parts {
 		n++
 		seed := uint64(next)
 		if soak { // others than last time

@@ -73,9 +73,8 @@ func (w *world) followAll() *audience {
 	ctx, cancel := context.WithCancel(context.Background())
 	all := &audience{leave: cancel}
 	all.started.Go(func() {
-		if cut := w.plan.cuts(); cut > 0 {
-			time.Sleep(max(0, cut+10*time.Millisecond-time.Since(w.began)))
-			<-w.powerless()
+		if w.plan.cuts() {
+			<-w.cutOver
 		}
 		w.turn("readers")
 		st, err := w.open() //nolint:contextcheck // the store is closed when all have read, not when they are told to leave

@@ -56,6 +56,7 @@ type world struct {
 	calm    atomic.Bool   // no more faults
 	end     chan struct{} // closed when all is done
 	work    sync.WaitGroup
+	cutOver chan struct{} // closed after the power was cut, of which there is one cut at most
 
 	mu     sync.Mutex
 	path   string
@@ -71,7 +72,7 @@ type world struct {
 func Run(plan *Plan, dir string, opts Options) *Report {
 	w := &world{
 		plan: plan, opts: opts, dir: dir, began: time.Now(), seen: newSeen(), history: newHistory(), end: make(chan struct{}), path: filepath.Join(dir, "sim.db"),
-		power: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{},
+		power: make(chan struct{}), cutOver: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{},
 	}
 	close(w.power)
 	w.turns = newTurns(plan.Seed, w.began)
@@ -268,6 +269,7 @@ func (w *world) cut() {
 	w.path = next
 	w.mu.Unlock()
 	close(power)
+	close(w.cutOver)
 }
 
 // copyFile copies a file, without the last quarters of it.
