@@ -94,7 +94,7 @@ type process struct {
 	die  func()
 	// hang is closed a moment later: what was on its way when the process died comes back.
 	hang   chan struct{}
-	doomed atomic.Bool  // it dies when its next commit is in the database
+	doomed atomic.Bool  // it dies when the commit that it makes is in the database, and lives on if that fails
 	frozen atomic.Int64 // until when; virtual nanoseconds
 	skew   atomic.Int64 // of the clock on its wall
 	waits  atomic.Int64 // how often somebody came to its gate

@@ -107,13 +107,14 @@ func (t *witnessTx) Commit(ctx context.Context, changes *store.Changes) error {
 	world.seen.mu.Lock()
 	fenced := world.seen.fenced[t.w.incarnation]
 	world.seen.mu.Unlock()
+	doomed := p.doomed.Swap(false)
 	call := world.clock()
 	err := t.Tx.Commit(ctx, changes)
 	if err != nil {
 		world.trace.Add(p.name, "commit fails: %v", err)
 		return err
 	}
-	if p.doomed.Load() {
+	if doomed {
 		p.die()
 	}
 	if fenced {
