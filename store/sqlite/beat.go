@@ -31,9 +31,8 @@ func (s *Store) Beat(ctx context.Context, incarnation journal.ID) error {
 	return classify("beat", err)
 }
 
-// runsOf finds the runs of a process that have not ended.
-const runsOf = `select r.no from` + oldRuns + ` and r.ns in (select no from cairn_namespaces) and r.status in (0, 1) and r.owner = ?1
-	union all select r.no from` + youngRuns + ` and r.status in (0, 1) and r.owner = ?1`
+// liveRuns goes through the runs that have not ended, by the index on their states.
+const liveRuns = ` from cairn_namespaces n join cairn_runs r indexed by cairn_runs_status on r.ns = n.no and r.status in (0, 1) and r.status <> 2 `
 
 // Peers implements [store.Reader].
 func (s *Store) Peers(ctx context.Context) ([]store.Peer, error) {
@@ -50,6 +49,6 @@ func (s *Store) Peers(ctx context.Context) ([]store.Peer, error) {
 func (s *Store) Owns(ctx context.Context, incarnation journal.ID) (bool, error) {
 	owns := false
 	err := s.each(ctx, s.db(), 1, func([]driver.Value) error { owns = true; return nil },
-		runsOf+` limit 1`, incarnation[:])
+		`select 1`+liveRuns+`where r.owner = ? limit 1`, incarnation[:])
 	return owns, err
 }

@@ -21,7 +21,9 @@ func TestFile(t *testing.T) {
 		},
 		Again: func(t *testing.T, first store.Store) store.Store {
 			t.Helper()
-			return again(t, first)
+			info, err := first.Info(t.Context())
+			require.NoError(t, err)
+			return open(t, info.Location, nil)
 		},
 		Ways: map[string]func(*testing.T, store.Store) storetest.UserTransaction{
 			"immediate": func(t *testing.T, s store.Store) storetest.UserTransaction {
@@ -34,14 +36,6 @@ func TestFile(t *testing.T) {
 			},
 		},
 	})
-}
-
-// again opens the file of a store once more.
-func again(t *testing.T, first store.Store) *sqlite.Store {
-	t.Helper()
-	info, err := first.Info(t.Context())
-	require.NoError(t, err)
-	return open(t, info.Location, nil)
 }
 
 // beginTx begins a transaction as a user would, on a connection of his own to a store's file.
@@ -58,15 +52,12 @@ func beginTx(t *testing.T, s store.Store, settings string) storetest.UserTransac
 	return storetest.UserTransaction{Tx: sqlite.InTx(tx), Commit: tx.Commit, Rollback: tx.Rollback}
 }
 
-// TestMemory has so few young runs that the index on states gets older ones in nearly every batch.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.Factory{
 		Open: func(t *testing.T) store.Store {
 			t.Helper()
-			s := open(t, ":memory:", nil)
-			s.KeepYoung(1, 1)
-			return s
+			return open(t, ":memory:", nil)
 		},
 		Again: func(t *testing.T, first store.Store) store.Store {
 			t.Helper()

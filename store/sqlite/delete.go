@@ -10,7 +10,7 @@ import (
 )
 
 // ownRows are the tables with rows of a run, by its number.
-var ownRows = []string{"cairn_events", "cairn_steps", "cairn_waits", "cairn_receipts", "cairn_attributes", "cairn_logs"}
+var ownRows = []string{"cairn_events", "cairn_steps", "cairn_hooks", "cairn_waits", "cairn_receipts", "cairn_attributes", "cairn_logs"}
 
 const (
 	// A number is never given to a second run, because other processes may remember whose it was. SQLite gives a new row the greatest number and one, so
@@ -63,7 +63,6 @@ func (s *Store) Delete(ctx context.Context, namespace string, run journal.ID) er
 		statement string
 		args      []any
 	}{
-		{`delete from cairn_hooks where ns = ? and run = ?`, []any{ns, no}},
 		{`delete from cairn_messages where ns = ? and run = ?`, []any{ns, run[:]}},
 		{`delete from cairn_chunks where stream in (select no from cairn_streams where ns = ? and run = ?)`, []any{ns, run[:]}},
 		{`delete from cairn_sources where stream in (select no from cairn_streams where ns = ? and run = ?)`, []any{ns, run[:]}},

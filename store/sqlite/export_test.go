@@ -26,6 +26,3 @@ func (s *Store) Watched() int {
 	defer s.watcher.mu.Unlock()
 	return len(s.watcher.open)
 }
-
-// KeepYoung says how many of the newest runs are not in the index on states.
-func (s *Store) KeepYoung(kept, more int64) { s.youth.kept, s.youth.more = kept, more }

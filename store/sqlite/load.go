@@ -90,7 +90,7 @@ func (t *tx) loadRun(want *store.LoadRun, out *store.LoadedRun) error {
 			return err
 		}
 	}
-	return t.loadTouched(ns, &want.Touch, out.State)
+	return t.loadTouched(&want.Touch, out.State)
 }
 
 func (t *tx) loadAttributes(s *journal.State) error {
@@ -104,7 +104,7 @@ func (t *tx) loadAttributes(s *journal.State) error {
 }
 
 // loadTouched reads the entities that a command is about.
-func (t *tx) loadTouched(ns int64, touch *journal.Touch, s *journal.State) error {
+func (t *tx) loadTouched(touch *journal.Touch, s *journal.State) error {
 	raw := t.w.raw
 	s.Steps, s.Hooks, s.Waits = map[journal.ID]*journal.Step{}, map[journal.ID]*journal.Hook{}, map[journal.ID]*journal.Wait{}
 	for _, id := range touch.Steps {
@@ -114,7 +114,7 @@ func (t *tx) loadTouched(ns int64, touch *journal.Touch, s *journal.State) error
 		}
 	}
 	for _, id := range touch.Hooks {
-		err := raw.query(func(row []driver.Value) error { s.Hooks[id] = scanHook(row); return nil }, selectHook, ns, s.Ref, id[:])
+		err := raw.query(func(row []driver.Value) error { s.Hooks[id] = scanHook(row); return nil }, selectHook, s.Ref, id[:])
 		if err != nil {
 			return err
 		}

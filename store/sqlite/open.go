@@ -45,7 +45,6 @@ type Store struct {
 	ckpt    checkpointer
 	watcher watcher
 	witness store.Witness
-	youth   youth
 	readers atomic.Pointer[sql.DB]
 	closed  atomic.Bool
 	// statements counts what writers have executed.
@@ -150,7 +149,6 @@ func newStore(cfg *Config) *Store {
 	s := &Store{}
 	s.hub = newHub(s)
 	s.ckpt.s, s.watcher.s = s, s
-	s.youth.kept, s.youth.more = youngRunsKept, youngRunsMore
 	if cfg != nil {
 		s.cfg = *cfg
 	}

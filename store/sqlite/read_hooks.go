@@ -11,7 +11,7 @@ import (
 const (
 	hookColumns     = `h.id, h.key, h.token, h.status, h.flags, h.created_at, h.expires_at, h.retain_until, h.seq`
 	hookColumnCount = 9
-	selectHook      = `select ` + hookColumns + ` from cairn_hooks h where h.ns = ? and h.run = ? and h.id = ?`
+	selectHook      = `select ` + hookColumns + ` from cairn_hooks h where h.run = ? and h.id = ?`
 
 	waitColumns     = `w.id, w.key, w.kind, w.status, w.resume_at, w.created_at, w.completed_at, w.seq`
 	waitColumnCount = 8
@@ -57,7 +57,7 @@ func (s *Store) Hook(ctx context.Context, namespace string, run, id journal.ID, 
 	if !ok {
 		return nil, store.RunNotFound(run)
 	}
-	hooks, _, err := s.hooks(ctx, r, `h.ns = (select ns from cairn_runs where no = ?1) and h.run = ?1 and h.id = ?2`, ref, id[:])
+	hooks, _, err := s.hooks(ctx, r, `h.run = ? and h.id = ?`, ref, id[:])
 	if err == nil && len(hooks) == 0 {
 		err = journal.Errorf(journal.CodeHookNotFound, "no hook %s", journal.PrefixHook.Format(id))
 	}
@@ -102,15 +102,16 @@ func (s *Store) Hooks(ctx context.Context, namespace string, run journal.ID, r s
 		return none, err
 	}
 	compare, order := direction(p)
-	where, args := `h.ns = ? and (h.run, h.seq) `+compare+` (?, ?)`, []any{ns, bounds(p, afterRun), bounds(p, afterSeq)}
+	where, args := `h.ns = ?`, []any{ns}
 	if !run.IsZero() {
 		ref, _, ok, err := s.runRef(ctx, namespace, run)
 		if err != nil || !ok {
 			return none, err
 		}
-		where, args = `h.ns = ? and h.run = ? and h.seq `+compare+` ?`, []any{ns, ref, bounds(p, afterSeq)}
+		where, args = where+` and h.run = ?`, append(args, ref)
 	}
-	hooks, refs, err := s.hooks(ctx, r, where+` order by h.run `+order+`, h.seq `+order+` limit ?`, append(args, limit+1)...)
+	args = append(args, bounds(p, afterRun), bounds(p, afterSeq), limit+1)
+	hooks, refs, err := s.hooks(ctx, r, where+` and (h.run, h.seq) `+compare+` (?, ?) order by h.run `+order+`, h.seq `+order+` limit ?`, args...)
 	if err != nil {
 		return none, err
 	}

@@ -87,8 +87,8 @@ func (s *Store) runIDs(ctx context.Context, q *runQuery, f *store.RunFilter) ([]
 	}
 	var selects []string
 	var args []any
-	for _, part := range parts {
-		text, values := runSelect(q, f, part)
+	for _, status := range parts {
+		text, values := runSelect(q, f, status)
 		selects = append(selects, `select * from (`+text+`)`)
 		args = append(args, values...)
 	}
@@ -103,20 +103,20 @@ func (s *Store) runIDs(ctx context.Context, q *runQuery, f *store.RunFilter) ([]
 	return ids, err
 }
 
-// statusParts returns where to find runs by their states: in one part of the index for each of them, which is read in order, and among the young runs. Completed runs
-// are in neither: they are most of all runs.
+// statusParts returns one condition for each state that the index on states knows, so that each part of the query
+// reads it in order. Completed runs are not in that index: they are most of all runs.
 func statusParts(statuses []journal.Status) []string {
 	if len(statuses) == 0 || slices.Contains(statuses, journal.StatusCompleted) {
 		return []string{""}
 	}
-	parts := []string{youngRuns}
+	var parts []string
 	for _, st := range slices.Compact(slices.Sorted(slices.Values(statuses))) {
-		parts = append(parts, oldRuns+` and r.status = `+strconv.Itoa(int(st)))
+		parts = append(parts, ` and r.status = `+strconv.Itoa(int(st))+` and r.status <> 2`)
 	}
 	return parts
 }
 
-func runSelect(q *runQuery, f *store.RunFilter, part string) (string, []any) {
+func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 	compare, order := direction(q.page)
 	var b strings.Builder
 	var args []any
@@ -142,8 +142,8 @@ func runSelect(q *runQuery, f *store.RunFilter, part string) (string, []any) {
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_parent where r.ns = ?`, q.ns)
 	case q.workflow != 0:
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_workflow where r.workflow = ?`, q.workflow)
-	case part != "":
-		add(`select r.no, r.id from`+part+` and r.ns = ?`, q.ns)
+	case status != "":
+		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_status where r.ns = ?`, q.ns)
 	default:
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_id where r.ns = ?`, q.ns)
 	}
@@ -152,13 +152,14 @@ func runSelect(q *runQuery, f *store.RunFilter, part string) (string, []any) {
 		addRange(add, `x.value`, x)
 		add(`)`)
 	}
+	b.WriteString(status)
 	if !f.Parent.IsZero() {
 		add(` and r.parent = ?`, f.Parent[:])
 	}
 	if q.workflow != 0 {
 		add(` and r.workflow = ?`, q.workflow)
 	}
-	if len(f.Statuses) > 0 {
+	if status == "" && len(f.Statuses) > 0 {
 		add(` and r.status in (` + marks(len(f.Statuses)) + `)`)
 		for _, st := range f.Statuses {
 			args = append(args, int64(st))

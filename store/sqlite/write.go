@@ -62,9 +62,6 @@ func (t *tx) write(changes *store.Changes) (refs, streams []int64, err error) {
 			}
 			refs[i] = ref
 		}
-		if err := t.age(refs, changes.Runs); err != nil {
-			return err
-		}
 		if err := t.insertEvents(refs, changes.Runs); err != nil {
 			return err
 		}
@@ -88,16 +85,13 @@ func (t *tx) freeTokens(runs []store.RunChange) error {
 		if c.New {
 			continue
 		}
-		gone := c.Rows.HooksGone
-		for _, h := range c.Rows.Hooks {
-			gone = append(slices.Clip(gone), h.ID)
-		}
-		for _, id := range gone {
-			ns, _, err := t.namespaceNo(c.State.Namespace, false)
-			if err != nil {
+		for _, id := range c.Rows.HooksGone {
+			if _, err := t.w.raw.exec(deleteHook, c.State.Ref, id[:]); err != nil {
 				return err
 			}
-			if _, err := t.w.raw.exec(deleteHook, ns, c.State.Ref, id[:]); err != nil {
+		}
+		for _, h := range c.Rows.Hooks {
+			if _, err := t.w.raw.exec(deleteHook, c.State.Ref, h.ID[:]); err != nil {
 				return err
 			}
 		}
@@ -107,8 +101,8 @@ func (t *tx) freeTokens(runs []store.RunChange) error {
 
 const (
 	insertRun = `insert into cairn_runs (ns, id, workflow, dialect, status, spec, created_at, started_at, completed_at, end_seq,
-		cancelled_at, parked_at, owner, epoch, wake_at, parent, start_key, start_digest, extra, young)
-		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`
+		cancelled_at, parked_at, owner, epoch, wake_at, parent, start_key, start_digest, extra)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	// updateRun does not lose a time to wake that somebody else set in the meantime: the earlier one holds, unless the run has ended or is
 	// parked.
 	updateRun = `update cairn_runs set status = ?1, started_at = ?2, completed_at = ?3, end_seq = ?4, cancelled_at = ?5, parked_at = ?6,
@@ -246,7 +240,7 @@ const (
 	// A hook is not replaced by its token: that another hook holds it must be noticed.
 	insertHook = `insert into cairn_hooks (ns, run, id, key, token, status, flags, created_at, expires_at, retain_until, seq)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	deleteHook = `delete from cairn_hooks where ns = ? and run = ? and id = ?`
+	deleteHook = `delete from cairn_hooks where run = ? and id = ?`
 	upsertWait = `insert or replace into cairn_waits (run, id, key, kind, status, resume_at, created_at, completed_at, seq)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	deleteWait      = `delete from cairn_waits where run = ? and id = ?`
@@ -254,8 +248,8 @@ const (
 	upsertAttribute = `insert or replace into cairn_attributes (run, key, value, ns, id) values (?, ?, ?, ?, ?)`
 	deleteAttribute = `delete from cairn_attributes where run = ? and key = ?`
 	sweepWaits      = `delete from cairn_waits where run = ?`
-	sweepHooks      = `delete from cairn_hooks where ns = ? and run = ? and (retain_until is null or retain_until <= ?)`
-	retainHooks     = `update cairn_hooks set status = 2 where ns = ? and run = ?`
+	sweepHooks      = `delete from cairn_hooks where run = ? and (retain_until is null or retain_until <= ?)`
+	retainHooks     = `update cairn_hooks set status = 2 where run = ?`
 )
 
 // writeRows writes the views of a run.
@@ -305,20 +299,20 @@ func (t *tx) writeRows(ns, ref int64, c *store.RunChange) error {
 		}
 	}
 	if rows.Sweep {
-		return t.sweep(ns, ref, run)
+		return t.sweep(ref, run)
 	}
 	return nil
 }
 
 // sweep removes what a run leaves behind when it ends.
-func (t *tx) sweep(ns, ref int64, run *journal.Run) error {
+func (t *tx) sweep(ref int64, run *journal.Run) error {
 	if _, err := t.w.raw.exec(sweepWaits, ref); err != nil {
 		return err
 	}
-	if _, err := t.w.raw.exec(sweepHooks, ns, ref, int64(run.CompletedAt)); err != nil {
+	if _, err := t.w.raw.exec(sweepHooks, ref, int64(run.CompletedAt)); err != nil {
 		return err
 	}
-	_, err := t.w.raw.exec(retainHooks, ns, ref)
+	_, err := t.w.raw.exec(retainHooks, ref)
 	return err
 }
 
