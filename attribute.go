@@ -115,7 +115,7 @@ func addConditions(f *store.RunFilter, conditions []Condition) error {
 		case c.err != nil:
 			return c.err
 		case c.never:
-			f.Statuses = []journal.Status{} // none: no run has such a state
+			findNothing(f)
 			continue
 		case !c.exact:
 			f.Ranges = append(f.Ranges, store.AttributeRange{Key: c.key, From: c.from, Below: c.below})
@@ -130,6 +130,9 @@ func addConditions(f *store.RunFilter, conditions []Condition) error {
 	}
 	return nil
 }
+
+// findNothing lets a filter fit no run: none has a state out of no states.
+func findNothing(f *store.RunFilter) { f.Statuses = []journal.Status{} }
 
 // WithAttributes starts a run with attributes.
 func WithAttributes(changes ...AttributeChange) StartOption {

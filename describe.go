@@ -237,7 +237,7 @@ func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 	}
 	if !f.To.IsZero() {
 		if filter.CreatedBefore = journal.TimeOf(f.To); filter.CreatedBefore == 0 { // which would not restrict; nothing is as old as that
-			filter.Statuses = []journal.Status{}
+			findNothing(&filter)
 		}
 	}
 	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.NewestFirst})
