@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The last commit of each version of the schema, as VERSION-COMMIT: 9e5ae2f and before still changed migrations in place.
-commits=(v1-a605d8f v2-9e5ae2f v2-b670f65 v3-df55b63 v4-5ae349c v5-7a9e6cf v6-6e3b59e v6-f824bb2)
+commits=(v1-a605d8f v2-9e5ae2f v2-b670f65 v3-df55b63 v4-5ae349c v5-7a9e6cf v6-6e3b59e v6-f824bb2 v8-0a0b8a9)
 
 target=$PWD/internal/upgrade/testdata
 go build -o .tools/bin/pgrun ./internal/pgcluster/pgrun

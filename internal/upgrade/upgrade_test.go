@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"database/sql"
 	"io"
 	"os"
 	"path/filepath"
@@ -51,7 +52,7 @@ func eachFixture(t *testing.T, test func(t *testing.T, fixture string, open func
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.gz")
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(files), 14)
+	require.GreaterOrEqual(t, len(files), 18)
 	for _, file := range files {
 		name := filepath.Base(file)
 		fixture, kind, _ := strings.Cut(strings.TrimSuffix(name, ".gz"), ".")
@@ -215,6 +216,43 @@ func requireReplay(t *testing.T, e *cairn.Engine, run string) {
 }
 
 // What old programs have exported replays.
+// TestOldFilesHaveTodaysSchema compares what the migrations make of an old SQLite file with a new one: the same indices on the same tables.
+func TestOldFilesHaveTodaysSchema(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.db.gz")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	fresh := filepath.Join(t.TempDir(), "new.db")
+	require.NoError(t, openSQLite(t, fresh).Close())
+	want := schemaOf(t, fresh)
+	for _, file := range files {
+		path := filepath.Join(t.TempDir(), "old.db")
+		require.NoError(t, os.WriteFile(path, unpack(t, filepath.Base(file)), 0o600))
+		require.NoError(t, openSQLite(t, path).Close())
+		require.Equal(t, want, schemaOf(t, path), file)
+	}
+}
+
+// schemaOf returns the indices of a file, and the keys of its tables: their columns may be in another order, or more.
+func schemaOf(t *testing.T, path string) (all []string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	require.NoError(t, err)
+	defer func() { _ = db.Close() }()
+	rows, err := db.QueryContext(t.Context(), `select m.name || ' ' || i.name || ' ' || i."unique" || ' ' || i.partial || ' ' || (select group_concat(name) from pragma_index_info(i.name)) || ' ' ||
+		coalesce((select sql from sqlite_schema x where x.type = 'index' and x.name = i.name), '')
+		from sqlite_schema m, pragma_index_list(m.name) i where m.type = 'table' order by 1`)
+	require.NoError(t, err)
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var line string
+		require.NoError(t, rows.Scan(&line))
+		all = append(all, line)
+	}
+	require.NoError(t, rows.Err())
+	return all
+}
+
 func TestOldExports(t *testing.T) {
 	t.Parallel()
 	dirs, err := filepath.Glob("testdata/*/*.jsonl")

@@ -32,13 +32,12 @@ func (c *checkpointer) committed(ctx context.Context, changes *store.Changes) {
 		return
 	}
 	c.written.Store(0)
-	go func() {
+	c.s.asides.run(ctx, func(ctx context.Context) {
 		defer c.runs.Store(false)
-		ctx := context.WithoutCancel(ctx)
 		if _, err := c.s.db().ExecContext(ctx, `pragma wal_checkpoint(passive)`); err != nil && !c.s.closed.Load() {
 			c.s.cfg.Logger.WarnContext(ctx, "checkpoint failed", slog.Any("error", err))
 		}
-	}()
+	})
 }
 
 // pagesOf guesses how many pages a batch has changed: the right edges of the tables and indices once, and what it brings.

@@ -80,3 +80,5 @@ func errorsJoin(errs ...error) error {
 	}
 	return err
 }
+
+func closedStore() error { return journal.Errorf(journal.CodeClosed, "the store was closed") }

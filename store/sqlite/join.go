@@ -45,7 +45,7 @@ func (s *Store) Join(ctx context.Context, user store.UserTx, now journal.Time) (
 	case u.tx == nil:
 		return nil, store.WrongTx(nil, kind)
 	case s.closed.Load():
-		return nil, journal.Errorf(journal.CodeClosed, "the store was closed")
+		return nil, closedStore()
 	case s.cfg.ReadOnly:
 		return nil, journal.Errorf(journal.CodeReadOnly, "%s was opened for reading only", s.path)
 	case s.path == "":

@@ -37,7 +37,8 @@ func userDB(t *testing.T, path, settings string) *sql.DB {
 
 func begin(t *testing.T, db *sql.DB) *sql.Tx {
 	t.Helper()
-	tx, err := db.BeginTx(t.Context(), nil)
+	// One that ends with the test's context is rolled back by database/sql on a goroutine of its own, for which nobody waits.
+	tx, err := db.BeginTx(context.WithoutCancel(t.Context()), nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return tx
@@ -176,4 +177,15 @@ func TestJoinIsWatched(t *testing.T) {
 		require.NoError(t, end(tx))
 	}
 	require.Eventually(t, func() bool { return s.Watched() == 0 }, time.Minute, 10*time.Millisecond)
+}
+
+// A store that is closed does not watch any more: its file can be deleted.
+func TestJoinIsNotWatchedAfterClose(t *testing.T) {
+	t.Parallel()
+	s, path := joinable(t)
+	_, err := join(t.Context(), s, begin(t, userDB(t, path, "")), nil)
+	require.NoError(t, err)
+	require.Equal(t, 1, s.Watched())
+	require.NoError(t, s.Close())
+	require.Zero(t, s.Watched())
 }

@@ -40,9 +40,7 @@ func (h *hub) ListenStreams(ctx context.Context, own func(writer journal.ID) boo
 	s.listeners[l] = struct{}{}
 	s.heard.Add(1)
 	if s.stop == nil && h.store.path != "" { // nobody else can write to a database in memory
-		var watch context.Context
-		watch, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-		go h.watchVersion(watch)
+		s.stop = h.store.asides.run(ctx, h.watchVersion)
 	}
 	s.mu.Unlock()
 	out := make(chan journal.ID)
@@ -92,9 +90,6 @@ func (h *hub) watchVersion(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		}
-		if h.store.closed.Load() {
-			return
 		}
 		if v.moved(ctx) {
 			h.tellStreams(journal.ID{}, []journal.ID{{}})

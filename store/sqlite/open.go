@@ -45,6 +45,7 @@ type Store struct {
 	ckpt    checkpointer
 	watcher watcher
 	witness store.Witness
+	asides  asides
 	readers atomic.Pointer[sql.DB]
 	closed  atomic.Bool
 	// statements counts what writers have executed.
@@ -149,6 +150,7 @@ func newStore(cfg *Config) *Store {
 	s := &Store{}
 	s.hub = newHub(s)
 	s.ckpt.s, s.watcher.s = s, s
+	s.asides.init()
 	if cfg != nil {
 		s.cfg = *cfg
 	}
@@ -228,6 +230,7 @@ func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
+	s.asides.close()
 	var err error
 	if db := s.readers.Load(); db != nil {
 		err = db.Close()

@@ -38,7 +38,7 @@ type rawStmt struct {
 // openRaw opens a connection for writing.
 func (s *Store) openRaw(ctx context.Context) (*rawConn, error) {
 	if s.closed.Load() {
-		return nil, journal.Errorf(journal.CodeClosed, "the store was closed")
+		return nil, closedStore()
 	}
 	db, err := s.connect(1)
 	if err != nil {

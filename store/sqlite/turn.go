@@ -34,16 +34,23 @@ func (s *Store) snapshot(ctx context.Context) (*sql.Tx, func(), error) {
 		return nil, nil, err
 	}
 	db := s.db()
-	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	conn, err := db.Conn(ctx)
 	if s.reopened(db, err) {
-		tx, err = s.db().BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+		conn, err = s.db().Conn(ctx)
 	}
 	if err != nil {
 		s.turn.give()
 		return nil, nil, classify("read", err)
 	}
+	// Were it to end with ctx, database/sql would do that on a goroutine of its own, and the connection would still be in use when all is given back.
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		_ = conn.Close()
+		s.turn.give()
+		return nil, nil, classify("read", err)
+	}
 	return tx, func() {
-		_ = tx.Rollback()
+		_, _ = tx.Rollback(), conn.Close()
 		s.turn.give()
 	}, nil
 }

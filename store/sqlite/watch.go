@@ -46,7 +46,7 @@ func (w *watcher) watch(ctx context.Context, tx *sql.Tx, run store.RunKey) {
 	defer w.mu.Unlock()
 	if w.open == nil {
 		w.open = map[*sql.Tx]*watched{}
-		go w.run(context.WithoutCancel(ctx))
+		w.s.asides.run(ctx, w.run)
 	}
 	x := w.open[tx]
 	if x == nil {
@@ -60,12 +60,15 @@ func (w *watcher) watch(ctx context.Context, tx *sql.Tx, run store.RunKey) {
 	w.pause = firstPause
 }
 
-// run watches while there is something to watch.
+// run watches while there is something to watch and the store is open.
 func (w *watcher) run(ctx context.Context) {
 	timer := time.NewTimer(firstPause)
 	defer timer.Stop()
 	for {
-		<-timer.C
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
 		for tx, runs := range w.ended(ctx) {
 			w.forget(tx, w.look(ctx, runs))
 		}

@@ -179,7 +179,7 @@ func (w *Writer) reopen(ctx context.Context) error {
 		w.raw = nil
 	}
 	if w.store.closed.Load() {
-		return journal.Errorf(journal.CodeClosed, "the store was closed")
+		return closedStore()
 	}
 	if w.store.path != "" { // a database in memory would be gone with its connections
 		readers, err := w.store.connect(w.store.cfg.Readers)
@@ -187,7 +187,9 @@ func (w *Writer) reopen(ctx context.Context) error {
 			return err
 		}
 		old := w.store.readers.Swap(readers)
-		go func() { _ = old.Close() }()
+		if w.store.asides.run(ctx, func(context.Context) { _ = old.Close() }) == nil { // it was closed meanwhile, and may not have seen the new ones
+			return errorsJoin(closedStore(), old.Close(), readers.Close())
+		}
 	}
 	raw, err := w.store.openRaw(ctx)
 	if err != nil {

@@ -1,0 +1,2 @@
+-- A change that was taken back before it was released, and does nothing any more: step 9 undoes it in the files that have it.
+-- oldest: 1
