@@ -153,7 +153,7 @@ func (b *batch) resume(ctx context.Context, err error) error {
 
 // giveUp refuses the batch. It passes on the one after which nothing can be committed.
 func (b *batch) giveUp(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && journal.CodeOf(err) != journal.CodeOutcomeUnknown { // closed, and so not applied, is another thing
 		err = b.c.closedError()
 	}
 	b.refuse(err)

@@ -115,6 +115,36 @@ func TestACommitThatLandsLate(t *testing.T) {
 	})
 }
 
+// TestClosedWhileItSettles closes a committer that is waiting to be told what became of a commit: nobody knows, and it must not be said that it was not applied, because
+// whoever hears that does it again.
+func TestClosedWhileItSettles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var commits atomic.Int32
+		p := withPlan(t, openSQLite(t, dir+"/x.db"), func(op faultstore.Op, _ int) faultstore.Fault {
+			switch {
+			case op == faultstore.OpCommit && commits.Add(1) == 2:
+				return faultstore.Fault{AfterCommit: true}
+			case op == faultstore.OpSettle:
+				return faultstore.Fault{Delay: time.Hour}
+			}
+			return faultstore.Fault{}
+		})
+		run := p.newRun()
+		ticket, err := p.Submit(t.Context(), p.owned(run, stepDone("a")))
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		closing, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = p.Close(closing)
+		_, err = ticket.Wait(t.Context())
+		require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err), "%v", err)
+		require.Equal(t, []string{"a"}, keys(log(t, p.store, run)))
+		require.NoError(t, p.store.Close())
+	})
+}
+
 // TestPostgresLandsLate puts a slow network between the committer and PostgreSQL: it is cut for the client while the server
 // gets the batch two seconds later, once all of it and once only the end of it, when the rest holds its locks.
 func TestPostgresLandsLate(t *testing.T) {
