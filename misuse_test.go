@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -267,4 +268,90 @@ func waitUnowned(t *testing.T, run *cairn.Run[int]) error {
 		return errors.New("the run has ended")
 	}
 	return nil
+}
+
+// TestMisuseAcrossRuns uses what one run has made in another one.
+func TestMisuseAcrossRuns(t *testing.T) {
+	t.Parallel()
+	var future *cairn.Future[int]
+	var hook *cairn.OpenHook[int]
+	var child *cairn.Child[int]
+	var request *cairn.Request[int]
+	ready := make(chan struct{}, 10)
+	tell := cairn.NewStep("tell", func(context.Context, int) (int, error) { ready <- struct{}{}; return 0, nil })
+	small := cairn.NewWorkflow("small", func(cairn.Context, int) (int, error) { return 1, nil })
+	host := cairn.NewWorkflow("host", func(ctx cairn.Context, _ int) (_ int, err error) {
+		if future, err = cairn.Go(ctx, "branch", func(cairn.Context) (int, error) { return 1, nil }); err != nil {
+			return 0, err
+		}
+		if hook, err = cairn.NewHook[int]("hook").Open(ctx); err != nil {
+			return 0, err
+		}
+		if child, err = small.StartChild(ctx, 0); err != nil {
+			return 0, err
+		}
+		if _, err = tell.Do(ctx, 0); err != nil {
+			return 0, err
+		}
+		if request, err = hook.ReceiveRequest(ctx, 0); err != nil {
+			return 0, err
+		}
+		if _, err = tell.Do(ctx, 1); err != nil {
+			return 0, err
+		}
+		return hook.Receive(ctx) // what it has made is of use as long as it waits, but not elsewhere
+	})
+	tests := map[string]func(ctx cairn.Context) error{
+		"wait": func(ctx cairn.Context) error { _, err := future.Wait(ctx); return err },
+		"all": func(ctx cairn.Context) error {
+			mine, err := cairn.Go(ctx, "mine", func(cairn.Context) (int, error) { return 1, nil })
+			if err != nil {
+				return err
+			}
+			_, err = cairn.All(ctx, mine, future)
+			return err
+		},
+		"race":    func(ctx cairn.Context) error { _, err := cairn.Race(ctx, future); return err },
+		"receive": func(ctx cairn.Context) error { _, err := hook.Receive(ctx); return err },
+		"close":   func(ctx cairn.Context) error { return hook.Close(ctx) },
+		"child":   func(ctx cairn.Context) error { _, err := child.Result(ctx); return err },
+		"reply":   func(ctx cairn.Context) error { return request.Reply(ctx, 1) },
+	}
+	guest := cairn.NewWorkflow("guest", func(ctx cairn.Context, name string) (int, error) { return 0, tests[name](ctx) })
+	e := memory(t, cairn.Config{}, host, guest, small)
+	run, err := host.Start(t.Context(), e, 0)
+	require.NoError(t, err)
+	<-ready
+	require.NoError(t, cairn.Send(t.Context(), e, hook.Token(), "", 1))
+	<-ready
+	for name := range tests {
+		_, err := result(t, e, guest, name)
+		requireCode(t, "concurrent_context", err)
+		require.ErrorContains(t, err, "another run", name)
+	}
+	require.NoError(t, cairn.Send(t.Context(), e, hook.Token(), "", 7))
+	out, err := run.Result(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 7, out, "its host goes on as if nothing had happened")
+}
+
+// TestAnErrorThatSaysTooMuch is recorded up to its limit, with its code.
+func TestAnErrorThatSaysTooMuch(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		long := strings.Repeat("much ", 1<<20)
+		wf := cairn.NewWorkflow("long", func(ctx cairn.Context, _ int) (int, error) {
+			return cairn.Do(ctx, "s", func(context.Context) (int, error) { return 0, cairn.NewError("much", long).With("detail", long) })
+		})
+		run, err := wf.Start(t.Context(), start(wf), 0)
+		require.NoError(t, err)
+		_, err = run.Result(t.Context())
+		requireCode(t, "much", err)
+		require.ErrorContains(t, err, "much much")
+		failure, ok := errors.AsType[*cairn.Error](err)
+		require.True(t, ok)
+		require.Len(t, failure.Details["detail"], 64<<10)
+		require.LessOrEqual(t, len(err.Error()), 64<<10+len("much: "))
+		require.True(t, strings.HasSuffix(err.Error(), "…"), "that something is missing is said")
+	})
 }

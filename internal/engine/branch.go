@@ -105,6 +105,14 @@ func (b *Branch) enter() error {
 	return nil
 }
 
+// enterWith is enter for a call on something that an execution has made: a future, a hook, a child. In another run there is no such thing to go on from.
+func (b *Branch) enterWith(what string, made *exec) error {
+	if made != b.x {
+		return journal.Errorf(CodeConcurrentContext, "%s belongs to another run, or to an earlier execution of this one: use it with the Context that it was made with", what)
+	}
+	return b.enter()
+}
+
 func (b *Branch) leave() { b.busy.Store(false) }
 
 // CheckName refuses names that would make keys ambiguous.

@@ -22,6 +22,7 @@ type ChildSpec struct {
 
 // Child is a run that this one has started.
 type Child struct {
+	x        *exec // of its parent
 	id       journal.ID
 	key      string
 	name     string
@@ -51,7 +52,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Child{key: key, name: s.Workflow, detached: s.Detached, began: b.x.eng.now()}
+	c := &Child{x: b.x, key: key, name: s.Workflow, detached: s.Detached, began: b.x.eng.now()}
 	if m := b.lookForChild(key); m != nil {
 		b.reach(m.seq)
 		c.id = m.child
@@ -132,7 +133,7 @@ func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 // AwaitChild waits until a child has ended, and returns its output. If the branch must stop, so must the child, and its end is still
 // waited for, because it may have to clean up; a detached one is left alone.
 func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
-	if err := b.enter(); err != nil {
+	if err := b.enterWith("the child", c.x); err != nil {
 		return nil, err
 	}
 	defer b.leave()

@@ -104,7 +104,7 @@ func (f *Future) end(out journal.Payload, err error) {
 
 // Wait waits for the result of a branch.
 func (b *Branch) Wait(f *Future) (journal.Payload, error) {
-	if err := b.enter(); err != nil {
+	if err := b.enterWith("the future", f.x); err != nil {
 		return nil, err
 	}
 	defer b.leave()
@@ -122,7 +122,7 @@ func (b *Branch) Wait(f *Future) (journal.Payload, error) {
 
 // WaitAll waits until all branches have ended; [Future.Result] has what they returned.
 func (b *Branch) WaitAll(futures []*Future) error {
-	if err := b.enter(); err != nil {
+	if err := b.enterFor(futures); err != nil {
 		return err
 	}
 	defer b.leave()
@@ -157,7 +157,7 @@ type Choice struct {
 // Choose waits for branches, and returns those that ended first, in their order, as soon as they are enough. The decision is recorded
 // behind the last thing that they did, and is the same when the code is executed again.
 func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
-	if err := b.enter(); err != nil {
+	if err := b.enterFor(futures); err != nil {
 		return nil, err
 	}
 	defer b.leave()
@@ -199,6 +199,16 @@ func (b *Branch) Choose(c Choice, futures []*Future) ([]*Future, error) {
 	b.x.freeLosers()
 	b.x.endLosers(lost)
 	return chosen, nil
+}
+
+// enterFor is enterWith for all of them.
+func (b *Branch) enterFor(futures []*Future) error {
+	for _, f := range futures {
+		if f.x != b.x {
+			return b.enterWith("a future", f.x)
+		}
+	}
+	return b.enter()
 }
 
 // ended returns the futures that have ended, in the order in which they did. The lock is held.

@@ -95,7 +95,7 @@ type Delivery struct {
 // Receive waits for the next payload, at most until the given time (nil: for ever). When both come, the journal's order decides. Through a hook that was closed, or
 // has had its only payload, nothing can come any more: that is an error.
 func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
-	if err := b.enter(); err != nil {
+	if err := b.enterWith("the hook", h.line.x); err != nil {
 		return Delivery{}, err
 	}
 	defer b.leave()
@@ -207,11 +207,16 @@ func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
 }
 
 // Refusal returns the error with which a request is refused, nil if there is none.
-func Refusal(err error) *journal.Error { return journal.AsError(usable(err)) }
+func Refusal(err error) *journal.Error {
+	if e := journal.AsError(usable(err)); e != nil {
+		return shortened(e)
+	}
+	return nil
+}
 
 // Reply answers a delivery. Its sender, if it waits, gets the value once it is durable. A second answer is ignored.
 func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error) error {
-	if err := b.enter(); err != nil {
+	if err := b.enterWith("what was delivered", d.hook.line.x); err != nil {
 		return err
 	}
 	defer b.leave()
@@ -235,7 +240,7 @@ func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error
 
 // Close closes the hook and frees its token.
 func (h *Hook) Close(b *Branch) error {
-	if err := b.enter(); err != nil {
+	if err := b.enterWith("the hook", h.line.x); err != nil {
 		return err
 	}
 	defer b.leave()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -400,8 +401,30 @@ func usable(err error) (safe error) {
 	return err
 }
 
+// maxErrorText is how many bytes of an error's message, of its stack and of each of its details are recorded.
+const maxErrorText = 64 << 10
+
 // asFailure turns what a step returned into what is recorded.
-func asFailure(err error) *journal.Error {
+func asFailure(err error) *journal.Error { return shortened(wholeFailure(err)) }
+
+// shortened cuts texts off that are too long for a journal. An error that says too much is still that error: it is not worth another one.
+func shortened(e *journal.Error) *journal.Error {
+	long := len(e.Message) > maxErrorText || len(e.Stack) > maxErrorText
+	for _, text := range e.Details {
+		long = long || len(text) > maxErrorText
+	}
+	if !long {
+		return e
+	}
+	next := *e
+	next.Message, next.Stack, next.Details = cutText(e.Message, maxErrorText), cutText(e.Stack, maxErrorText), maps.Clone(e.Details)
+	for key, text := range next.Details {
+		next.Details[key] = cutText(text, maxErrorText)
+	}
+	return &next
+}
+
+func wholeFailure(err error) *journal.Error {
 	e, ok := errors.AsType[*journal.Error](err)
 	switch {
 	case !ok:

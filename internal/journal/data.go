@@ -163,7 +163,7 @@ type HookConflict struct {
 // WaitCreated begins a wait.
 type WaitCreated struct {
 	ResumeAt Time   `cbor:"1,keyasint,omitempty"` // zero: not by time
-	Kind     string `cbor:"2,keyasint,omitempty"` // "" is a timer; else what the run waits for
+	Kind     string `cbor:"2,keyasint,omitempty"` // what the run waits for; "": only for a time
 }
 
 // WaitCompleted ends a wait.
