@@ -77,6 +77,19 @@ func makeOwnedDir(parent string) (string, *os.File, error) {
 	return dir, owner, nil
 }
 
+// removeOwned removes a directory, the file that says who owns it last: if something is still being written to it, the next who looks finds it by that.
+func removeOwned(dir string) {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.Name() != ownerFile {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
+	}
+	if err == nil {
+		os.RemoveAll(dir) //nolint:errcheck // see removeOrphans
+	}
+}
+
 // removeOrphans removes the directories below parent whose owner is dead. It is housekeeping: what cannot be looked at or
 // removed, because another user owns it say, stays.
 func removeOrphans(parent string) {
@@ -90,7 +103,7 @@ func removeOrphans(parent string) {
 			continue
 		}
 		if syscall.Flock(int(owner.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			os.RemoveAll(filepath.Dir(path)) //nolint:errcheck // see above
+			removeOwned(filepath.Dir(path))
 		}
 		owner.Close() //nolint:errcheck // only read
 	}

@@ -76,14 +76,21 @@ func namespaceSameIDs(b *bench) {
 
 func namespaceWake(b *bench) {
 	other := b.in(b.ns + "-foreign")
-	run := b.mint()
-	for _, s := range []*bench{b, other} {
-		s.must(s.starting(run, journal.Engine))
-		s.must(s.release(run))
+	for _, woken := range []string{b.ns, other.ns} { // the one whose row is older, and the one whose row is younger
+		run := b.mint()
+		for _, s := range []*bench{b, other} {
+			s.must(s.starting(run, journal.Engine))
+			s.must(s.release(run))
+		}
+		require.NoError(b, b.commit(&store.Changes{Wake: []store.RunKey{{Namespace: woken, Run: run}}}))
+		for _, s := range []*bench{b, other} {
+			if s.ns == woken {
+				require.Equal(b, b.now, s.run(run).WakeAt)
+			} else {
+				require.Zero(b, s.run(run).WakeAt)
+			}
+		}
 	}
-	require.NoError(b, b.commit(&store.Changes{Wake: []store.RunKey{{Namespace: b.ns, Run: run}}}))
-	require.Equal(b, b.now, b.run(run).WakeAt)
-	require.Zero(b, other.run(run).WakeAt)
 }
 
 // A workflow's name belongs to its namespace, also for a process that knows none of them yet.
