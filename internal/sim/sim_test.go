@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -60,10 +59,9 @@ func TestOneSeedOneTrace(t *testing.T) {
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	const least = 50
-	seeds, _ := strconv.Atoi(os.Getenv("SEEDS"))
-	seconds, _ := strconv.Atoi(os.Getenv("SIM_SECONDS"))
-	first, _ := strconv.ParseUint(os.Getenv("SEED"), 10, 64)
-	if os.Getenv("SEED") != "" {
+	seeds, seconds := sim.Number(t, "SEEDS"), sim.Number(t, "SIM_SECONDS")
+	first := uint64(sim.Number(t, "SEED"))
+	if first != 0 {
 		seeds = max(seeds, 1)
 	}
 	end := time.Now().Add(time.Duration(seconds) * time.Second)

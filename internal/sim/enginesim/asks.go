@@ -37,30 +37,42 @@ func (w *world) startAll() {
 
 // startOnce starts a run, or finds it by its key.
 func (w *world) startOnce(who string, input, slot int, limit time.Duration) (journal.ID, answer) {
-	p := w.someone(slot)
-	if p == nil {
-		return journal.ID{}, answerNot
-	}
 	key := startKey(input)
 	var at journal.Time
 	if a := sim.NewActor(w.plan.Seed, "start "+key); a.Pick(3) == 0 { // a third begins later
 		at = journal.TimeOf(w.began).Add(time.Duration(a.Pick(4000)) * time.Millisecond)
 	}
+	request := engine.StartRequest{Workflow: "random", Input: journal.Payload(fmt.Sprint(input)), StartKey: key, At: at}
+	return w.start(who, request, fmt.Sprint("run", input), slot, limit)
+}
+
+// start starts a run with a key, or finds it. Name is what traces call it.
+func (w *world) start(who string, request engine.StartRequest, name string, slot int, limit time.Duration) (journal.ID, answer) {
+	p := w.someone(slot)
+	if p == nil {
+		return journal.ID{}, answerNot
+	}
 	ctx, cancel := limited(limit)
 	defer cancel()
+	return w.create(who, p, request.StartKey, name, func() (journal.ID, error) { return p.eng.Start(ctx, request) })
+}
+
+// create asks a process for a run with a start key: a new one, or the one that has it.
+func (w *world) create(who string, p *process, key, name string, ask func() (journal.ID, error)) (journal.ID, answer) {
 	call := w.clock()
-	id, err := reach(w, p, who, func() (journal.ID, error) {
-		return p.eng.Start(ctx, engine.StartRequest{Workflow: "random", Input: journal.Payload(fmt.Sprint(input)), StartKey: key, At: at})
-	})
+	id, err := reach(w, p, who, ask)
 	got := p.answer(err, false)
+	if got == answer(journal.CodeRunNotFound) || got == answer(journal.CodeStepNotFound) { // what should have been forked was deleted, or has not come so far
+		got = answerNot
+	}
 	op := runOp{string(askStart), got, id.String()}
 	if got == answerOK {
-		w.name(id, fmt.Sprint("run", input))
+		w.name(id, name)
 		w.history.started(key, id)
 	} else {
 		op.value = "?"
 	}
-	w.asked(p, fmt.Sprint("start of run", input), got, err)
+	w.asked(p, "start of "+name, got, err)
 	w.history.run(key, op, call, w.clock())
 	return id, got
 }
@@ -116,11 +128,22 @@ func (w *world) ask(i int, ask Ask) {
 		return
 	}
 	input := w.plan.Runs[ask.Run]
-	if ask.Kind == askStart {
+	switch ask.Kind {
+	case askDelete:
+		w.deleteShort(i, ask)
+		return
+	case askFork:
+		w.forkShort(i, ask)
+		return
+	case askJoin:
+		w.join(i, ask)
+		return
+	case askStart:
 		if id, got := w.startOnce(fmt.Sprint("client ", i), input, ask.Slot, ask.Limit); got == answerOK && id != w.ids[ask.Run] {
 			w.fail("run %d was started twice", input)
 		}
 		return
+	default:
 	}
 	p := w.someone(ask.Slot)
 	if p == nil {
@@ -130,7 +153,7 @@ func (w *world) ask(i int, ask Ask) {
 	defer cancel()
 	call := w.clock()
 	value, err := reach(w, p, fmt.Sprint("client ", i), func() (string, error) { return w.through(ctx, p.eng, ask.Kind, w.ids[ask.Run]) })
-	got := p.answer(err, ask.Kind == askCancel)
+	got := p.answer(err, ask.Kind == askCancel || ask.Kind == askEnd)
 	if ask.Kind == askResult && got != answerOK {
 		got = answerNot // it reads only
 	}
@@ -150,13 +173,15 @@ func (w *world) through(ctx context.Context, e *engine.Engine, kind askKind, id 
 		return "", e.Annotate(ctx, id, &journal.Annotated{Name: "seen", Actor: "client"})
 	case askSet:
 		return "", e.SetAttributes(ctx, id, []journal.AttrChange{{Key: "client", Value: "was here"}})
+	case askEnd:
+		return "", e.Terminate(ctx, id, "at once", "client")
 	case askResult:
 		run, err := e.Wait(ctx, id)
 		if err != nil {
 			return "", err
 		}
 		return run.Status.String(), nil
-	case askStart:
+	case askStart, askDelete, askFork, askJoin:
 	}
 	return "", nil
 }

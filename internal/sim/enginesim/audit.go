@@ -73,10 +73,8 @@ func (a *auditor) reopen() error {
 }
 
 func (a *auditor) tick() {
-	select {
-	case <-a.w.powerless():
-	default:
-		return // there is no power
+	if !a.w.hasPower() {
+		return
 	}
 	if err := a.reopen(); err != nil {
 		a.w.fail("audit: %w", err)
@@ -103,6 +101,10 @@ func (a *auditor) look(id journal.ID, closely bool) {
 		after = 0
 	}
 	j, err := a.st.Journal(context.Background(), namespace, id, after)
+	if journal.CodeOf(err) == journal.CodeRunNotFound && a.w.mayBeGone(id) {
+		delete(a.runs, id)
+		return
+	}
 	if err != nil {
 		a.w.fail("audit of %s: %w", a.w.nameOf(id), err)
 		return

@@ -32,7 +32,7 @@ func (w *world) forkAll(eng *engine.Engine) {
 			continue
 		}
 		w.name(fork, "fork of "+w.nameOf(id))
-		w.awaitEnd(eng, fork, fmt.Sprint(w.plan.Runs[i]))
+		w.awaitEnd(eng, fork, w.reference(fmt.Sprint(w.plan.Runs[i])))
 	}
 }
 

@@ -109,7 +109,7 @@ func (h *history) ended(run journal.ID, kind string, call, ret int64, died bool)
 
 // hookOp is an operation on a hook.
 type hookOp struct {
-	kind   string // open, send, receive, close; end: of its run
+	kind   string // open, open once, send, receive, close; end: of its run
 	answer answer
 	key    string // the sender's; of a receive, the one that was received
 	n      int64  // the position that a send was told; the how-manieth receive, from 0
@@ -139,7 +139,7 @@ func (h *history) close() {
 const checkLimit = 2 * time.Second
 
 // check looks for an order of the operations of each run and each hook that the model allows. It is called outside of virtual time.
-func (h *history) check() (undecided int, err error) {
+func (h *history) check() (all, undecided int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for id, ops := range h.ends {
@@ -171,7 +171,7 @@ func (h *history) check() (undecided int, err error) {
 	}
 	look("run", runModel(), h.runs)
 	look("hook", hookModel(), h.hooks)
-	return undecided, errors.Join(errs...)
+	return len(h.runs) + len(h.hooks), undecided, errors.Join(errs...)
 }
 
 func showOperations(ops []porcupine.Operation) string {

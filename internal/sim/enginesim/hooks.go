@@ -1,38 +1,39 @@
 package enginesim
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 )
 
-// receive opens a hook and receives as many payloads as there are keys: each of them once, in whatever order they came.
-func (w *world) receive(b *engine.Branch, token string, n int) (string, error) {
-	w.history.belongs(token, b.Run().ID)
-	var h *engine.Hook
-	err := w.onHook(token, &hookOp{kind: "open"}, func() (err error) {
-		h, err = b.OpenHook(engine.HookSpec{Name: "hook", Token: token})
-		return err
-	})
+// receiveOne opens a hook for one payload, which several send: whose it is, is up to them.
+func (w *world) receiveOne(b *engine.Branch, token string, i int) (string, error) {
+	h, err := w.openHook(b, token, 3, true)
 	if err != nil {
 		return "", err
 	}
-	w.openMailbox(h.Token(), token, n)
+	if _, err := w.next(b, h, token, 0); err != nil {
+		return "", err
+	}
+	w.closeMailbox(h.Token())
+	return fmt.Sprintf("(once %d)", i), nil
+}
+
+// receive opens a hook and receives as many payloads as there are keys: each of them once, in whatever order they came.
+func (w *world) receive(b *engine.Branch, token string, n int) (string, error) {
+	h, err := w.openHook(b, token, n, false)
+	if err != nil {
+		return "", err
+	}
 	var all []string
 	for i := range n {
-		op := &hookOp{kind: "receive", n: int64(i)}
-		err := w.onHook(token, op, func() error {
-			d, err := h.Receive(b, nil)
-			if err == nil {
-				all = append(all, string(d.Payload))
-				op.key = strings.TrimPrefix(string(d.Payload), token+"/")
-			}
-			return err
-		})
+		text, err := w.next(b, h, token, int64(i))
 		if err != nil {
 			return "", err
 		}
+		all = append(all, text)
 	}
 	if err := w.onHook(token, &hookOp{kind: "close"}, func() error { return h.Close(b) }); err != nil {
 		return "", err
@@ -40,6 +41,38 @@ func (w *world) receive(b *engine.Branch, token string, n int) (string, error) {
 	w.closeMailbox(h.Token())
 	slices.Sort(all)
 	return "<" + strings.Join(all, " ") + ">", nil
+}
+
+// openHook opens a hook that n keys are sent to.
+func (w *world) openHook(b *engine.Branch, token string, n int, once bool) (*engine.Hook, error) {
+	w.history.belongs(token, b.Run().ID)
+	op := &hookOp{kind: "open"}
+	if once {
+		op.kind = "open once"
+	}
+	var h *engine.Hook
+	err := w.onHook(token, op, func() (err error) {
+		h, err = b.OpenHook(engine.HookSpec{Name: "hook", Token: token, Once: once})
+		return err
+	})
+	if err == nil {
+		w.openMailbox(h.Token(), token, n)
+	}
+	return h, err
+}
+
+// next receives what came as the n-th.
+func (w *world) next(b *engine.Branch, h *engine.Hook, token string, n int64) (text string, err error) {
+	op := &hookOp{kind: "receive", n: n}
+	err = w.onHook(token, op, func() error {
+		d, err := h.Receive(b, nil)
+		if err == nil {
+			text = string(d.Payload)
+			op.key = strings.TrimPrefix(text, token+"/")
+		}
+		return err
+	})
+	return text, err
 }
 
 // onHook notes an operation of the code on its hook. One that the end of the execution cuts short may have been applied, but received nothing.

@@ -15,8 +15,9 @@ func (w *world) judge(readers *audience) {
 	eng := w.someone(0).eng
 	for i, id := range w.ids {
 		w.resume(eng, id)
-		w.awaitEnd(eng, id, fmt.Sprint(w.plan.Runs[i]))
+		w.awaitEnd(eng, id, w.reference(fmt.Sprint(w.plan.Runs[i])))
 	}
+	w.judgeShorts(eng)
 	w.history.close()
 	readers.check(w)
 	if w.failed() {
@@ -39,7 +40,7 @@ func (w *world) resume(eng *engine.Engine, id journal.ID) {
 }
 
 // awaitEnd waits for the end of a run and looks at its outcome and its journal.
-func (w *world) awaitEnd(eng *engine.Engine, id journal.ID, input string) {
+func (w *world) awaitEnd(eng *engine.Engine, id journal.ID, want string) {
 	patience := 90 * time.Second
 	if w.failed() {
 		patience = 5 * time.Second
@@ -52,7 +53,7 @@ func (w *world) awaitEnd(eng *engine.Engine, id journal.ID, input string) {
 		return
 	}
 	w.audit.look(id, true)
-	switch want := w.reference(input); {
+	switch {
 	case run.Status == journal.StatusCancelled && w.audit.runs[id].cancelled:
 	case run.Error != nil:
 		w.fail("%s failed: %w", w.nameOf(id), run.Error.Error)

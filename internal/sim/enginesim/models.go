@@ -16,6 +16,7 @@ type runState struct {
 	parked    bool
 	cancelled bool // it was asked to stop
 	ended     string
+	unseen    bool // somebody has terminated it, and the commit that says so was not seen yet
 }
 
 // runModel is what operations on one start key may do. What may have been applied has both outcomes.
@@ -62,6 +63,20 @@ func (s runState) step(op runOp) (runState, bool) {
 		}
 		s.cancelled, s.parked = true, false
 		return s, applied && live
+	case string(askEnd):
+		if op.answer == answer(journal.CodeRunEnded) {
+			return s, s.ended != ""
+		}
+		s.ended, s.unseen = "cancelled", true
+		return s, applied && live
+	case string(askDelete):
+		if op.answer == answer(journal.CodeRunNotFound) {
+			return s, s.id != op.value
+		}
+		if op.answer == answer(journal.CodeIllegalTransition) {
+			return s, live
+		}
+		return runState{}, applied && s.ended != "" && s.id == op.value
 	case string(askPause):
 		if op.answer == answer(journal.CodeRunEnded) {
 			return s, s.ended != ""
@@ -88,6 +103,10 @@ func (s runState) step(op runOp) (runState, bool) {
 	case string(askResult):
 		return s, applied && s.ended == op.value
 	case "end":
+		if s.unseen && op.value == s.ended {
+			s.unseen = false
+			return s, applied
+		}
 		ok := applied && live && (op.value != "cancelled" || s.cancelled)
 		s.ended = op.value
 		return s, ok
@@ -99,6 +118,7 @@ func (s runState) step(op runOp) (runState, bool) {
 // hookState is a hook as its senders and its receiver know it.
 type hookState struct {
 	open, closed bool
+	once         bool   // it takes one payload
 	taken        string // the senders' keys in their order, each followed by a space
 	at           string // and their positions
 }
@@ -121,8 +141,8 @@ func (s hookState) step(op hookOp) (hookState, bool) {
 	applied := op.answer == answerOK || op.answer == answerMaybe
 	keys := strings.Fields(s.taken)
 	switch op.kind {
-	case "open":
-		s.open = true
+	case "open", "open once":
+		s.open, s.once = true, op.kind == "open once"
 		return s, applied
 	case "close":
 		ok := applied && s.open
@@ -143,7 +163,7 @@ func (s hookState) step(op hookOp) (hookState, bool) {
 // send takes a payload, once for each key, while the hook is open. A key that was taken before gives the same receipt.
 func (s hookState) send(op hookOp, keys []string) (hookState, bool) {
 	i := slices.Index(keys, op.key)
-	takes := s.open && !s.closed
+	takes := s.open && !s.closed && (!s.once || len(keys) == 0)
 	switch {
 	case op.answer != answerOK && op.answer != answerMaybe:
 		return s, !takes

@@ -38,6 +38,8 @@ const (
 	partDeadline
 	partStream
 	partAttributes
+	partMap
+	partOnce
 	parts
 )
 
@@ -61,6 +63,10 @@ const (
 	askResult   askKind = "result"
 	askAnnotate askKind = "annotate"
 	askSet      askKind = "set attributes"
+	askEnd      askKind = "terminate"
+	askDelete   askKind = "delete" // of a short run that the client starts and waits for first
+	askFork     askKind = "fork"   // of such a run
+	askJoin     askKind = "join"   // a start in a transaction of the client's own
 )
 
 // Blow is what happens to a whole process.
@@ -103,6 +109,7 @@ const (
 	pointBeat   Point = "beat"
 	pointFence  Point = "fence"
 	pointHint   Point = "hint"
+	pointDelete Point = "delete"
 )
 
 type faultKind string
@@ -137,6 +144,7 @@ var faultsAt = []struct {
 	{pointDue, 200, []oddsOf{{faultDelay, 20}, {faultFail, 30}}},
 	{pointBeat, 60, []oddsOf{{faultDelay, 40}, {faultFail, 60}, {faultApplied, 60}}},
 	{pointFence, 10, []oddsOf{{faultDelay, 100}, {faultFail, 100}, {faultApplied, 100}}},
+	{pointDelete, 20, []oddsOf{{faultDelay, 50}, {faultFail, 100}, {faultApplied, 100}}},
 	{pointHint, 200, []oddsOf{{faultDelay, 50}, {faultLost, 200}, {faultDuplicated, 50}}},
 }
 
@@ -170,10 +178,12 @@ func NewPlan(seed uint64) *Plan {
 }
 
 func (p *Plan) asks(a *sim.Actor) {
-	kinds := []askKind{askStart, askStart, askPause, askPause, askResume, askResume, askResume, askResult, askResult, askAnnotate, askSet, askCancel}
-	for range 8 + a.Pick(20) {
+	kinds := []askKind{
+		askStart, askStart, askPause, askPause, askResume, askResume, askResume, askResult, askResult, askAnnotate, askSet, askCancel, askEnd, askDelete, askDelete, askDelete, askFork, askFork, askJoin, askJoin,
+	}
+	for range 8 + a.Pick(24) {
 		ask := Ask{At: within(a, p.Chaos), Kind: kinds[a.Pick(len(kinds))], Run: a.Pick(len(p.Runs)), Slot: a.Pick(p.Slots)}
-		if ask.Kind == askCancel && ask.Run%3 != 2 { // most runs come to their end
+		if (ask.Kind == askCancel || ask.Kind == askEnd) && ask.Run%3 != 2 { // most runs come to their end
 			ask.Kind = askResult
 		}
 		if a.Pick(3) == 0 {
@@ -255,5 +265,5 @@ func within0(d time.Duration) string {
 
 // String names the part.
 func (p Part) String() string {
-	return [...]string{"sleep", "hook", "branches", "step", "steps", "child", "race", "poll", "deadline", "stream", "attributes"}[p]
+	return [...]string{"sleep", "hook", "branches", "step", "steps", "child", "race", "poll", "deadline", "stream", "attributes", "map", "once"}[p]
 }

@@ -2,6 +2,7 @@ package enginesim_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 
@@ -23,28 +24,32 @@ func TestPlantedBugsAreFound(t *testing.T) { //nolint:paralleltest // there is o
 		}}
 	}
 	for _, bug := range []struct { //nolint:paralleltest // see above
-		name        string
-		after, most uint64 // seeds
+		name  string
+		finds string // what the simulation says about it
+		most  uint64 // seeds
 		enginesim.Options
 	}{
-		{"the dead may write", 15, 40, breaks(broken{immortal: true})},
-		{"the dead may write, in an old epoch", 15, 40, breaks(broken{immortal: true, load: forgetClaims, commit: inOldEpoch})},
-		{"a run that its owner left is not freed", 0, 10, breaks(broken{fence: func(context.Context, journal.ID) error { return nil }})},
-		{"a wake-up is lost", 0, 20, breaks(broken{commit: func(w *brokenWriter, c *store.Changes) { c.Wake = everyFifth(w, c.Wake) }})},
-		{"a commit that was applied is said not to be", 0, 20, breaks(broken{settle: func(*brokenWriter, bool) bool { return false }})},
-		{"a completion is applied twice", 0, 20, breaks(broken{settle: unlessCompleted, load: forgetSteps})},
-		{"what was received is forgotten, and taken again", 0, 20, breaks(broken{load: forgetReceipts, commit: withoutReceipts})},
-		{"a view is not written", 0, 10, breaks(broken{commit: withoutWaits})},
-		{"a step that is done is forgotten by who executes the run again", 0, 20, breaks(broken{load: hideOutcomes})},
-		{"a pause is acknowledged and not written", 0, 60, breaks(broken{commit: withoutPauses})},
-		{"an event is left out", 0, 10, breaks(broken{commit: withoutAnEvent})},
-		{"a chunk of a stream is not written", 0, 20, breaks(broken{commit: withoutAChunk})},
-		{"what was acknowledged was not synced", 0, 40, enginesim.Options{Unsynced: true}},
+		{"the dead may write", "declared dead before", 40, breaks(broken{immortal: true})},
+		{"the dead may write, in an old epoch", "declared dead before", 40, breaks(broken{immortal: true, load: forgetClaims, commit: inOldEpoch})},
+		{"a run that its owner left is not freed", "does not end", 10, breaks(broken{fence: func(context.Context, journal.ID) error { return nil }})},
+		{"a wake-up is lost", "does not end", 20, breaks(broken{commit: func(w *brokenWriter, c *store.Changes) { c.Wake = everyFifth(w, c.Wake) }})},
+		{"a commit that was applied is said not to be", "have no order that explains them", 20, breaks(broken{settle: func(*brokenWriter, bool) bool { return false }})},
+		{"a completion is applied twice", "has a second outcome", 10, breaks(broken{commit: completedTwice})},
+		{"what was received is forgotten, and taken again", "was received twice", 20, breaks(broken{load: forgetReceipts, commit: withoutReceipts})},
+		{"a view is not written", "is missing, the journal says it exists", 10, breaks(broken{commit: withoutWaits})},
+		{"a step that is done is forgotten by who executes the run again", "runs although its outcome is recorded", 20, breaks(broken{load: hideOutcomes})},
+		{"a pause is acknowledged and not written", "have no order that explains them", 60, breaks(broken{commit: withoutPauses})},
+		{"an event is left out", "should be", 10, breaks(broken{commit: withoutAnEvent})},
+		{"a chunk of a stream is not written", "came where", 20, breaks(broken{commit: withoutAChunk})},
+		{"a hook for one payload takes a second", "the operations of hook", 40, breaks(broken{commit: forManyPayloads})},
+		{"a deletion is acknowledged and not done", "it was deleted", 20, breaks(broken{lazy: true})},
+		{"a start in a transaction is acknowledged and not written", "its transaction was committed: true", 20, breaks(broken{forgetful: true})},
+		{"what was acknowledged was not synced", "were read before", 40, enginesim.Options{Unsynced: true}},
 	} {
 		t.Run(bug.name, func(t *testing.T) {
 			for n := range bug.most {
-				seed := bug.after + n + 1
-				if err := simulate(t, enginesim.NewPlan(seed), bug.Options).Err(); err != nil {
+				seed := n + 1
+				if err := simulate(t, enginesim.NewPlan(seed), bug.Options).Err(); err != nil && strings.Contains(err.Error(), bug.finds) {
 					t.Logf("found with seed %d: %.200v", seed, err)
 					return
 				}
@@ -57,11 +62,13 @@ func TestPlantedBugsAreFound(t *testing.T) { //nolint:paralleltest // there is o
 // broken is a store with a planted bug.
 type broken struct {
 	store.Store
-	immortal bool // writers write under another name than the one that is declared dead
-	fence    func(context.Context, journal.ID) error
-	settle   func(w *brokenWriter, applied bool) bool
-	load     func(*brokenWriter, *store.LoadSet, *store.Loaded)
-	commit   func(*brokenWriter, *store.Changes)
+	immortal  bool // writers write under another name than the one that is declared dead
+	lazy      bool // it deletes nothing
+	forgetful bool // it writes nothing in transactions of others
+	fence     func(context.Context, journal.ID) error
+	settle    func(w *brokenWriter, applied bool) bool
+	load      func(*brokenWriter, *store.LoadSet, *store.Loaded)
+	commit    func(*brokenWriter, *store.Changes)
 }
 
 func (b *broken) Fence(ctx context.Context, incarnation journal.ID) error {
@@ -70,6 +77,26 @@ func (b *broken) Fence(ctx context.Context, incarnation journal.ID) error {
 	}
 	return b.Store.Fence(ctx, incarnation)
 }
+
+func (b *broken) Delete(ctx context.Context, namespace string, run journal.ID) error {
+	if !b.lazy {
+		return b.Store.Delete(ctx, namespace, run)
+	}
+	_, err := b.Run(ctx, namespace, run, store.ResolveNone)
+	return err
+}
+
+func (b *broken) Join(ctx context.Context, tx store.UserTx, now journal.Time) (store.Joined, error) {
+	joined, err := b.Store.Join(ctx, tx, now)
+	if err == nil && b.forgetful {
+		joined = forgetfulTx{joined}
+	}
+	return joined, err
+}
+
+type forgetfulTx struct{ store.Joined }
+
+func (forgetfulTx) Insert(context.Context, *store.RunChange) (bool, error) { return true, nil }
 
 func (b *broken) OpenWriter(ctx context.Context, incarnation journal.ID, number int) (store.Writer, error) {
 	w, err := b.Store.OpenWriter(ctx, incarnation, number)
@@ -89,7 +116,6 @@ type brokenWriter struct {
 	b           *broken
 	incarnation journal.ID
 	commits     int
-	completes   bool // the last commit has an outcome of a step
 
 	mu    sync.Mutex
 	owned map[journal.ID]int64 // the epochs in which the writer owned runs
@@ -130,7 +156,6 @@ func (t brokenTx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded,
 func (t brokenTx) Commit(ctx context.Context, changes *store.Changes) error {
 	t.w.mu.Lock()
 	t.w.commits++
-	t.w.completes = completes(changes)
 	if t.w.b.commit != nil {
 		t.w.b.commit(t.w, changes)
 	}
@@ -145,18 +170,17 @@ func everyFifth(w *brokenWriter, wake []store.RunKey) []store.RunKey {
 	return wake
 }
 
-// unlessCompleted says that outcomes of steps were not applied.
-func unlessCompleted(w *brokenWriter, applied bool) bool { return applied && !w.completes }
-
-func completes(changes *store.Changes) bool {
+// completedTwice writes what a step returned once more.
+func completedTwice(_ *brokenWriter, changes *store.Changes) {
 	for i := range changes.Runs {
-		for k := range changes.Runs[i].Events {
-			if changes.Runs[i].Events[k].Type == journal.EventStepCompleted {
-				return true
-			}
+		c := &changes.Runs[i]
+		if n := len(c.Events); n > 0 && c.Events[n-1].Type == journal.EventStepCompleted {
+			again := c.Events[n-1]
+			again.Seq++
+			c.State.Seq++
+			c.Events = append(c.Events, again)
 		}
 	}
-	return false
 }
 
 // forgetClaims says that a run still belongs to who owned it before.
@@ -187,21 +211,6 @@ func inOldEpoch(w *brokenWriter, changes *store.Changes) {
 			c.Was = real
 		}
 	}
-}
-
-func forgetSteps(_ *brokenWriter, _ *store.LoadSet, loaded *store.Loaded) {
-	for i := range loaded.Runs {
-		if s := loaded.Runs[i].State; s != nil && s.Run != nil {
-			*s = *withoutSteps(s)
-		}
-	}
-}
-
-// withoutSteps returns a state that knows of no step, not of those without a row either.
-func withoutSteps(s *journal.State) *journal.State {
-	next := journal.LoadedState(s.Namespace, s.Run, s.Seq, s.Ref)
-	next.Complete, next.Hooks, next.Waits, next.Receipts, next.AttrSets, next.HooksMade = s.Complete, s.Hooks, s.Waits, s.Receipts, s.AttrSets, s.HooksMade
-	return next
 }
 
 func forgetReceipts(_ *brokenWriter, _ *store.LoadSet, loaded *store.Loaded) {
@@ -245,6 +254,22 @@ func withoutPauses(_ *brokenWriter, changes *store.Changes) {
 			unparked := *c.State.Run
 			unparked.ParkedAt = 0
 			c.State.Run = &unparked
+		}
+	}
+}
+
+func forManyPayloads(_ *brokenWriter, changes *store.Changes) {
+	for i := range changes.Runs {
+		c := &changes.Runs[i]
+		for k := range c.Events {
+			if d, made := c.Events[k].Data.(*journal.HookCreated); made {
+				many := *d
+				many.SingleUse = false
+				c.Events[k].Data = &many
+			}
+		}
+		for _, h := range c.State.Hooks {
+			h.SingleUse = false
 		}
 	}
 }

@@ -31,6 +31,10 @@ func (w *world) referencePart(name string, depth int) string {
 			fmt.Fprintf(&out, "(race %d)", i)
 		case partPoll:
 			fmt.Fprintf(&out, "(poll %d)", i)
+		case partMap:
+			out.WriteString("(map 01234)")
+		case partOnce:
+			fmt.Fprintf(&out, "(once %d)", i)
 		case partDeadline:
 			out.WriteString("(deadline)")
 		case partSleep:
@@ -88,7 +92,7 @@ func (w *world) referenceChunks(name string, depth int) []string {
 			add(i, 1+a.Pick(4))
 		case partStep, partSteps:
 			add(i, 2)
-		case partChild, partRace, partPoll, partDeadline, partAttributes, parts:
+		case partChild, partRace, partPoll, partDeadline, partAttributes, partMap, partOnce, parts:
 		}
 	}
 	return all

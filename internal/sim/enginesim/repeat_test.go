@@ -9,19 +9,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/internal/bubble"
+	"github.com/cairn-workflow/cairn/internal/sim"
 	"github.com/cairn-workflow/cairn/internal/sim/enginesim"
 )
 
 // TestOneSeedOneTrace runs seeds again and again, on one processor and on several: the traces of a seed must be the same, byte for byte. Their last lines tell of
 // all that anybody did, also where that has no line of its own. With CAIRN_VERIFY each seed is run twenty times; so it is with REPEAT, from SEED on.
 func TestOneSeedOneTrace(t *testing.T) { //nolint:paralleltest // it changes the number of processors
-	seeds, times, first := 3, 4, max(number("SEED"), 1)
+	seeds, times, first := 3, 4, max(sim.Number(t, "SEED"), 1)
 	if os.Getenv("CAIRN_VERIFY") != "" {
 		if seeds, times = 20, 20; bubble.Race { // twenty times slower
 			seeds = 3
 		}
 	}
-	if n := number("REPEAT"); n > 0 {
+	if n := sim.Number(t, "REPEAT"); n > 0 {
 		seeds, times = n, 20
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))

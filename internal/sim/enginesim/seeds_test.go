@@ -3,19 +3,14 @@ package enginesim_test
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/internal/sim"
 	"github.com/cairn-workflow/cairn/internal/sim/enginesim"
 )
-
-func number(name string) int {
-	n, _ := strconv.Atoi(os.Getenv(name))
-	return n
-}
 
 // TestEngineSeeds executes random workflows on engines that die, freeze and come back, over a store that fails at every point: every run must end with the result that
 // it has without faults, and everything that is promised on the way must hold. It runs as many seeds as SEEDS says, or as fit into SIM_SECONDS, but
@@ -23,36 +18,39 @@ func number(name string) int {
 // and with FROM it begins there.
 func TestEngineSeeds(t *testing.T) { //nolint:paralleltest // it has the time that the other tests leave
 	const least = 50
-	seeds, first, soak := number("SEEDS"), number("SEED"), os.Getenv("SOAK") != ""
+	seeds, first, soak := sim.Number(t, "SEEDS"), sim.Number(t, "SEED"), os.Getenv("SOAK") != ""
 	if first != 0 {
 		check(t, uint64(first))
 		return
 	}
 	told := time.Now()
-	end := began.Add(time.Duration(number("SIM_SECONDS")) * time.Second)
+	end := began.Add(time.Duration(sim.Number(t, "SIM_SECONDS")) * time.Second)
 	part, parts := 1, 1
 	if text := os.Getenv("PART"); text != "" {
 		_, err := fmt.Sscanf(text, "%d/%d", &part, &parts)
 		require.NoError(t, err, "PART is like 2/3")
 	}
-	n, undecided := 0, 0
-	for next := max(1, number("FROM")) + part - 1; soak || seeds > 0 && next <= seeds || seeds == 0 && (n < least || time.Now().Before(end)); next += parts {
+	n, histories, undecided := 0, 0, 0
+	for next := max(1, sim.Number(t, "FROM")) + part - 1; soak || seeds > 0 && next <= seeds || seeds == 0 && (n < least || time.Now().Before(end)); next += parts {
 		n++
 		seed := uint64(next)
 		if soak { // others than last time
 			seed = uint64(began.UnixNano()) + uint64(next)
 		}
-		undecided += check(t, seed)
+		report := check(t, seed)
+		histories += report.Histories
+		undecided += report.Undecided
 		if time.Since(told) > time.Minute {
 			told = time.Now()
 			fmt.Printf("%s: %d seeds of engines, %d histories undecided\n", time.Since(began).Round(time.Second), n, undecided)
 		}
 	}
 	fmt.Printf("%d seeds of engines, %d histories undecided\n", n, undecided)
+	require.LessOrEqual(t, undecided, max(5, histories/100), "of %d histories: who does not look, finds nothing", histories)
 }
 
-// check simulates a seed. It returns how many histories took too long to be checked.
-func check(t *testing.T, seed uint64) int {
+// check simulates a seed.
+func check(t *testing.T, seed uint64) *enginesim.Report {
 	t.Helper()
 	plan := enginesim.NewPlan(seed)
 	report := simulate(t, plan, enginesim.Options{})
@@ -62,5 +60,5 @@ func check(t *testing.T, seed uint64) int {
 	if report.Err() != nil {
 		fails(t, plan, report, enginesim.Options{})
 	}
-	return report.Undecided
+	return report
 }

@@ -125,6 +125,11 @@ func (s *shaky) Fence(ctx context.Context, incarnation journal.ID) error {
 	return s.meet(ctx, pointFence, func() error { return s.Store.Fence(ctx, incarnation) })
 }
 
+// Delete implements [store.Store].
+func (s *shaky) Delete(ctx context.Context, namespace string, run journal.ID) error {
+	return s.meet(ctx, pointDelete, func() error { return s.Store.Delete(ctx, namespace, run) })
+}
+
 // OpenWriter implements [store.Store].
 func (s *shaky) OpenWriter(ctx context.Context, incarnation journal.ID, number int) (store.Writer, error) {
 	if err := s.p.gate(); err != nil {

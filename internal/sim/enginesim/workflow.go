@@ -70,6 +70,10 @@ func (w *world) do(b *engine.Branch, a *sim.Actor, part Part, at place) (string,
 		return "z", b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) })
 	case partHook:
 		return w.receive(b, fmt.Sprintf("%s-%d", at.name, at.i), 1+a.Pick(2))
+	case partOnce:
+		return w.receiveOne(b, fmt.Sprintf("%s-%d", at.name, at.i), at.i)
+	case partMap:
+		return w.mapItems(b, at)
 	case partChild:
 		if at.depth < 2 {
 			return w.childOf(b, fmt.Sprintf("%s.%d", at.name, at.i), at.depth)
@@ -149,6 +153,46 @@ func (w *world) race(b *engine.Branch, at place) (string, error) {
 	return string(out), err
 }
 
+// mapItems has a step for each of five items, two of them at the same time.
+func (w *world) mapItems(b *engine.Branch, at place) (string, error) {
+	room := b.Limit(2)
+	var futures []*engine.Future
+	for k := range 5 {
+		if err := room.Enter(); err != nil {
+			return "", err
+		}
+		f, err := b.Go("item", fmt.Sprintf("k%d-%d", at.i, k), func(b *engine.Branch) (journal.Payload, error) {
+			defer room.Leave()
+			name := fmt.Sprint(at.name, " item ", k)
+			w.wait(name, at.i)
+			return b.Step(engine.StepSpec{Name: "item"}, func(_ context.Context, info engine.StepInfo) (journal.Payload, error) {
+				w.bodyBegins(info.Run, info.Key)
+				w.wait(name, 100+at.i)
+				return journal.Payload(fmt.Sprint(k)), nil
+			})
+		})
+		if err != nil {
+			return "", err
+		}
+		futures = append(futures, f)
+	}
+	return joinAll(b, "(map ", futures)
+}
+
+// joinAll waits for branches, and joins what they return in order.
+func joinAll(b *engine.Branch, before string, futures []*engine.Future) (string, error) {
+	var out strings.Builder
+	out.WriteString(before)
+	for _, f := range futures {
+		p, err := b.Wait(f)
+		if err != nil {
+			return "", err
+		}
+		out.Write(p)
+	}
+	return out.String() + ")", nil
+}
+
 // poll is ready some time after the world began.
 func (w *world) poll(b *engine.Branch, i int) (string, error) {
 	out, err := b.Poll(engine.PollSpec{Name: "poll", Every: 100 * time.Millisecond}, func(context.Context, engine.StepInfo) (journal.Payload, bool, error) {
@@ -171,7 +215,7 @@ func (w *world) deadline(b *engine.Branch) (string, error) {
 	return "(deadline)", nil
 }
 
-// branches runs parts beside each other, and joins what they return in order.
+// branches runs parts beside each other.
 func (w *world) branches(b *engine.Branch, name string, i, depth int) (string, error) {
 	var futures []*engine.Future
 	for k := range 3 {
@@ -184,13 +228,5 @@ func (w *world) branches(b *engine.Branch, name string, i, depth int) (string, e
 		}
 		futures = append(futures, f)
 	}
-	var out strings.Builder
-	for _, f := range futures {
-		p, err := b.Wait(f)
-		if err != nil {
-			return "", err
-		}
-		out.Write(p)
-	}
-	return "(" + out.String() + ")", nil
+	return joinAll(b, "(", futures)
 }

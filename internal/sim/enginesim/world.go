@@ -32,8 +32,8 @@ type Report struct {
 	Trace []byte
 	// Fired are the faults that happened: those of the plan that did not can be left out.
 	Fired []PointFault
-	// Undecided is how many histories took too long to be checked.
-	Undecided int
+	// Histories is how many runs and hooks had operations to put in order, Undecided for how many of them that took too long.
+	Histories, Undecided int
 
 	errs    []error
 	history *history
@@ -66,13 +66,18 @@ type world struct {
 	names  map[journal.ID]string
 	tokens map[string]*mailbox
 	faults []PointFault
+	// doomed are short runs that somebody has asked to delete, deleted are those of which that was acknowledged.
+	doomed  map[journal.ID]bool
+	deleted []journal.ID
+	joins   []joined
+	forks   []forked
 }
 
 // Run simulates a plan in the current bubble, with a database in dir. What came of it is judged by [Report.Err], outside of the bubble.
 func Run(plan *Plan, dir string, opts Options) *Report {
 	w := &world{
 		plan: plan, opts: opts, dir: dir, began: time.Now(), seen: newSeen(), history: newHistory(), end: make(chan struct{}), path: filepath.Join(dir, "sim.db"),
-		power: make(chan struct{}), cutOver: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{},
+		power: make(chan struct{}), cutOver: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{}, doomed: map[journal.ID]bool{},
 	}
 	close(w.power)
 	w.turns = newTurns(plan.Seed, w.began)
@@ -86,8 +91,8 @@ func Run(plan *Plan, dir string, opts Options) *Report {
 func (r *Report) Err() error {
 	errs := r.errs
 	if r.history != nil {
-		undecided, err := r.history.check()
-		r.Undecided, r.history = undecided, nil
+		all, undecided, err := r.history.check()
+		r.Histories, r.Undecided, r.history = all, undecided, nil
 		errs = append(errs, err)
 	}
 	r.errs = []error{errors.Join(errs...)}
@@ -241,6 +246,15 @@ func (w *world) powerless() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.power
+}
+
+func (w *world) hasPower() bool {
+	select {
+	case <-w.powerless():
+		return true
+	default:
+		return false
+	}
 }
 
 // cut takes the power from all processes at the same instant. They come back with the files as they are.
