@@ -245,9 +245,7 @@ func (a *audit) waits(r *audited, events []journal.Event) {
 		e := &events[i]
 		switch d := e.Data.(type) {
 		case *journal.WaitCreated:
-			if d.Kind == "" {
-				until[e.Key] = d.ResumeAt
-			}
+			until[e.Key] = d.ResumeAt
 		case *journal.WaitCompleted:
 			if d.ResumeAt != 0 && e.At < until[e.Key] {
 				a.found("%s: %s ended at %s, before its time %s", r.id, e.Key, e.At, until[e.Key])

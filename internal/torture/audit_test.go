@@ -4,9 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +49,7 @@ func peace(t *testing.T) string {
 }
 
 // findings audits a directory.
-func findings(t *testing.T, dir string) []string {
+func findings(t *testing.T, dir string, mixed bool) []string {
 	t.Helper()
 	url := "sqlite:" + filepath.Join(dir, "torture.db")
 	st, err := open.URL(t.Context(), url)
@@ -55,7 +60,7 @@ func findings(t *testing.T, dir string) []string {
 	defer func() { require.NoError(t, book.db.Close()) }()
 	entered, err := book.read(t.Context())
 	require.NoError(t, err)
-	o := &orchestra{dir: dir}
+	o := &orchestra{dir: dir, report: Report{Mixed: mixed}}
 	require.NoError(t, o.audit(t.Context(), st, entered))
 	require.Greater(t, o.report.Runs, int64(20))
 	require.Greater(t, o.report.Effects, int64(20))
@@ -65,48 +70,9 @@ func findings(t *testing.T, dir string) []string {
 // TestAuditFinds shows that the audit can fail: it finds nothing in what peaceful processes leave, and something when one fact is changed.
 func TestAuditFinds(t *testing.T) {
 	t.Parallel()
-	dir := peace(t)
-	require.Empty(t, findings(t, dir))
-	worker, client := workerDiaries+"0-1", clientDiaries+"0"
-	for name, plant := range map[string]struct {
-		finds      string
-		book       string // in which lines are changed, or removed
-		lines      func(*line) bool
-		as         func(*line)
-		statements []string // that change the database
-	}{
-		"an effect is missing":                  {"was never done", worker, func(l *line) bool { return l.Says == saysEnd && l.Key == "work" }, nil, nil},
-		"a step was begun after its outcome":    {"after its outcome was recorded", worker, func(l *line) bool { return l.Says == saysBegin }, func(l *line) { l.At += time.Hour.Microseconds() }, nil},
-		"another idempotency key":               {"the idempotency key of", worker, func(l *line) bool { return l.Says == saysEnd }, func(l *line) { l.Idem = "step_x" }, nil},
-		"an effect of nobody":                   {"does not exist", worker, func(l *line) bool { return l.Says == saysBegin }, func(l *line) { l.Run = "wrun_x" }, nil},
-		"an effect without a step":              {"has no outcome", worker, func(l *line) bool { return l.Says == saysBegin && l.Attempt == 1 }, func(l *line) { l.Key = "work#99" }, nil},
-		"an acknowledged start is gone":         {"which is not there", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askStart }, func(l *line) { l.Run = "wrun_x" }, nil},
-		"a refused start is there":              {"was refused", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askStart }, func(l *line) { l.Says, l.Code = saysRefused, "disk_full" }, nil},
-		"an acknowledged send was not received": {"was not received", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askSend }, func(l *line) { l.Key = "x" }, nil},
-		"something nobody sent":                 {"which nobody sent", client, func(l *line) bool { return l.Says == saysAsk && l.Ask == askSend }, nil, nil},
-		"a run nobody asked for":                {"nobody asked for it", client, func(l *line) bool { return l.Ask == askStart && l.Order == "0-3" }, nil, nil},
-		"a client was told of another end":      {"a client was told", client, func(l *line) bool { return l.Says == saysEnded }, func(l *line) { l.Text += "!" }, nil},
-		"something a client found wrong":        {"a client says", client, func(l *line) bool { return l.Says == saysEnded }, func(l *line) { l.Says = saysWrong }, nil},
-		"an acknowledged fork is gone":          {"the fork of", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askFork }, func(l *line) { l.Run = "wrun_x" }, nil},
-		"an acknowledged note is gone":          {"a note on", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askStart }, func(l *line) { l.Ask = askNote }, nil},
-		"an acknowledged attribute is gone":     {"an attribute of", client, func(l *line) bool { return l.Says == saysTold && l.Ask == askStart }, func(l *line) { l.Ask = askMark }, nil},
-		"an entry without its run":              {finds: "was entered with its start", statements: []string{`update torture_ledger set run = 'wrun_x'`}},
-		"a run without its entry":               {finds: "was not entered", statements: []string{`delete from torture_ledger`}},
-		"a run is not found":                    {finds: "are found by the attribute", statements: []string{`delete from cairn_attributes`}},
-		"a fork keeps what nobody has done": {finds: "keeps an outcome", statements: []string{
-			`update cairn_events set key = 'work#77' where key like 'work%' and run in (select run from cairn_attributes where key like '%forked_from')`,
-		}},
-		"a view is wrong": {finds: "differs from the fold", statements: []string{
-			`update cairn_runs set completed_at = completed_at + 1 where no = 1`,
-		}},
-		"a run goes on": {finds: "has not ended", statements: []string{
-			`delete from cairn_events where run = 1 and seq = (select end_seq from cairn_runs where no = 1)`,
-			`update cairn_runs set status = 1, completed_at = null, end_seq = null where no = 1`,
-		}},
-		"a chunk is gone": {finds: "its stream holds", statements: []string{
-			`delete from cairn_chunks where rowid in (select max(rowid) from cairn_chunks group by stream)`,
-		}},
-	} {
+	dir, rules := peace(t), auditRules(t)
+	require.Empty(t, findings(t, dir, false))
+	for name, plant := range plants() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			copied := t.TempDir()
@@ -117,10 +83,102 @@ func TestAuditFinds(t *testing.T) {
 			for _, statement := range plant.statements {
 				execute(t, copied, statement)
 			}
-			found := findings(t, copied)
-			require.True(t, slices.ContainsFunc(found, func(f string) bool { return strings.Contains(f, plant.finds) }), "%q not in %q", plant.finds, found)
+			want := onlyRule(t, rules, plant.finds)
+			found := findings(t, copied, plant.mixed)
+			require.True(t, slices.ContainsFunc(found, func(f string) bool { return ruleOf(rules, f) == want }), "%q is not the rule of any of %q", want, found)
 		})
 	}
+}
+
+// TestEveryRuleIsPlanted keeps it so: who adds a rule shows that it can find something.
+func TestEveryRuleIsPlanted(t *testing.T) {
+	t.Parallel()
+	rules := auditRules(t)
+	planted := map[string]bool{}
+	for _, plant := range plants() {
+		planted[onlyRule(t, rules, plant.finds)] = true
+	}
+	for _, rule := range rules {
+		require.True(t, planted[rule], "no plant of TestAuditFinds is found by %q", rule)
+	}
+}
+
+// unplanted are findings that are not of the audit: they tell of processes and of the server while these live, and what is left of them has nothing to change.
+var unplanted = map[string]string{
+	"the runs that have not ended cannot be listed: %v":    "the patrol cannot read the database",
+	"%s has not ended, and cannot be described: %v":        "the patrol cannot read the database",
+	"%s has not ended: %s %s, waits for %+v, error %v\n%s": "the patrol has waited long enough; the audit finds the same run again",
+	"%s is parked: %v": "the patrol has met a run that nobody is to resume",
+	"%s failed: %v":    "a blow could not be given",
+	"%v":               "a process did not end in an orderly way",
+}
+
+// auditRules returns the formats of the findings of the audit, which it reads from the source.
+func auditRules(t *testing.T) (rules []string) {
+	t.Helper()
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	others := map[string]bool{}
+	for _, source := range sources {
+		if strings.HasSuffix(source, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), source, nil, 0)
+		require.NoError(t, err)
+		for n := range ast.Preorder(file) {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				continue
+			}
+			if method, ok := call.Fun.(*ast.SelectorExpr); !ok || method.Sel.Name != "found" {
+				continue
+			}
+			text, ok := call.Args[0].(*ast.BasicLit)
+			require.True(t, ok, "%s: the format of a finding is a literal, so that a plant can name it", source)
+			format, err := strconv.Unquote(text.Value)
+			require.NoError(t, err)
+			if unplanted[format] != "" {
+				others[format] = true
+				continue
+			}
+			require.NotContains(t, rules, format, "two rules say the same: a plant could not tell them apart")
+			rules = append(rules, format)
+		}
+	}
+	require.Len(t, others, len(unplanted), "what is not planted is there")
+	require.Greater(t, len(rules), 30)
+	return rules
+}
+
+// onlyRule returns the rule that a part of its format belongs to.
+func onlyRule(t *testing.T, rules []string, part string) string {
+	t.Helper()
+	var of []string
+	for _, rule := range rules {
+		if strings.Contains(rule, part) {
+			of = append(of, rule)
+		}
+	}
+	require.Len(t, of, 1, "%q is part of one rule", part)
+	return of[0]
+}
+
+var verb = regexp.MustCompile(`%\+?[a-z]`)
+
+// ruleOf returns the rule that made a finding: of those whose format fits, the one that leaves least open.
+func ruleOf(rules []string, finding string) (best string) {
+	said := -1
+	for _, rule := range rules {
+		parts := verb.Split(rule, -1)
+		literal := len(strings.Join(parts, ""))
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		if literal > said && regexp.MustCompile(`(?s)^`+strings.Join(parts, ".*")+`$`).MatchString(finding) {
+			best, said = rule, literal
+		}
+	}
+	return best
 }
 
 // change changes the lines of a diary that are chosen, or removes them.

@@ -38,12 +38,19 @@ func newDatabase(ctx context.Context, kind, work string) (*database, error) {
 	if kind != Postgres {
 		return d, nil
 	}
-	if err := os.Setenv("TMPDIR", d.dir); err != nil { // where the server's directory is made
-		return nil, err
+	if err := d.serve(ctx); err != nil {
+		return nil, errors.Join(err, unmount(d)) // so that the directory can be removed
 	}
-	var err error
+	return d, nil
+}
+
+// serve starts the server, whose directory is that of the database.
+func (d *database) serve(ctx context.Context) (err error) {
+	if err := os.Setenv("TMPDIR", d.dir); err != nil {
+		return err
+	}
 	d.cluster, err = pgcluster.New(ctx, pgcluster.Options{Durable: true})
-	return d, err
+	return err
 }
 
 // url is the address for processes, each of which is content with few connections: there are many of them, and those of the dead linger.

@@ -11,9 +11,10 @@ import (
 // roomy is the size of the small file system while it is not full.
 const roomy = "size=4g"
 
-// alone makes the command live in a mount namespace of its own: what it mounts is gone with it, however it ends.
+// alone makes the command live in a mount namespace of its own: what it mounts is gone with it, however it ends. The terminal's signals are kept from it:
+// it gets them from this process, and a second one would end it before it has cleaned up.
 func alone(cmd *exec.Cmd) bool {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	return true
 }
 

@@ -11,8 +11,8 @@ import (
 type Report struct {
 	Store string
 	Seed  uint64
-	For   time.Duration
-	Mixed bool // two versions worked together
+	For   time.Duration // that processes were hurt: shorter than was asked for if somebody interrupted it
+	Mixed bool          // two versions worked together
 
 	Kills    int64 // kill -9, of workers and clients
 	Stops    int64 // workers that stood still for longer than the lease
@@ -37,6 +37,7 @@ type Report struct {
 	OtherEffects int64 // of those, by workers of the other version
 	Zombies      int64 // of those, by a process that had stood still, after another one had recorded the outcome
 
+	Audited  bool // to the end: else that there are no findings says nothing
 	Findings []string
 	Kept     string // where everything is, if something was found
 }
@@ -85,7 +86,16 @@ func Table(w io.Writer, reports ...*Report) error {
 	row("of those, repeated", func(r *Report) any { return r.Repeated })
 	row("of those, by the other version", func(r *Report) any { return r.OtherEffects })
 	row("of those, by zombies", func(r *Report) any { return r.Zombies })
-	row("findings", func(r *Report) any { return len(r.Findings) })
+	row("findings", func(r *Report) any {
+		switch {
+		case r.Audited:
+			return len(r.Findings)
+		case len(r.Findings) > 0:
+			return fmt.Sprintf("%d, and nothing was audited", len(r.Findings))
+		default:
+			return "nothing was audited"
+		}
+	})
 	return t.Flush()
 }
 

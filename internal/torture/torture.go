@@ -64,7 +64,7 @@ type orchestra struct {
 func Run(ctx context.Context, opts Options) (*Report, error) {
 	o := &orchestra{Options: opts}
 	o.setDefaults()
-	o.report = Report{Store: o.Store, Seed: o.Seed, For: o.For, Mixed: o.Other != ""}
+	o.report = Report{Store: o.Store, Seed: o.Seed, Mixed: o.Other != ""}
 	dir, err := os.MkdirTemp(o.Dir, "cairn-torture-")
 	if err != nil {
 		return nil, err
@@ -126,7 +126,9 @@ func (o *orchestra) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return o.audit(ctx, st, entered)
+	err = o.audit(ctx, st, entered)
+	o.report.Audited = err == nil
+	return err
 }
 
 // cast makes the places of the processes.
@@ -179,10 +181,12 @@ func (o *orchestra) hurt(ctx context.Context, patrol *patrol) {
 	walking, rest := context.WithCancel(ctx)
 	var walk sync.WaitGroup
 	walk.Go(func() { patrol.walk(walking) })
+	begun := time.Now()
 	next := blowsOf(o.Seed, deckOf(o.Store == Postgres, o.database.full == nil), o.Every, o.Lease)
 	for b := next(); pause(hurting, b.After); b = next() {
 		o.blows.Go(func() { o.strike(ctx, &b) })
 	}
+	o.report.For = time.Since(begun)
 	o.blows.Wait()
 	rest()
 	walk.Wait()

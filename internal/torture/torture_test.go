@@ -1,12 +1,14 @@
 package torture_test
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,12 +36,33 @@ func TestTorture(t *testing.T) {
 			if store == torture.Postgres {
 				pgtest.URL(t) // skips where there is no server
 			}
-			output, err := exec.CommandContext(t.Context(), program, "--store", store, "--seed", fmt.Sprint(seed),
-				"--minutes", fmt.Sprint(tortured.Minutes()), "--every", "700ms").CombinedOutput()
-			t.Logf("seed %d\n%s", seed, output)
+			var table, said bytes.Buffer
+			command := exec.CommandContext(t.Context(), program, "--store", store, "--seed", fmt.Sprint(seed),
+				"--minutes", fmt.Sprint(tortured.Minutes()), "--every", "700ms")
+			command.Stdout, command.Stderr = &table, &said
+			err := command.Run()
+			t.Logf("seed %d\n%s%s", seed, &said, &table)
 			require.NoError(t, err)
+			for _, row := range []string{"processes killed (-9)", "processes stopped past the lease", "runs", "steps with an outcome"} {
+				n, err := strconv.Atoi(cellOf(t, table.String(), row))
+				require.NoError(t, err)
+				require.Positive(t, n, row)
+			}
+			require.Equal(t, "0", cellOf(t, table.String(), "findings"))
 		})
 	}
+}
+
+// cellOf returns what a table with one report says in a row.
+func cellOf(t *testing.T, table, row string) string {
+	t.Helper()
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) == 4 && strings.TrimSpace(cells[1]) == row {
+			return strings.TrimSpace(cells[2])
+		}
+	}
+	require.Fail(t, "there is no such row", "%q in\n%s", row, table)
+	return ""
 }
 
 // buildProgram builds the torture program, and returns where it is.

@@ -89,6 +89,10 @@ func all(ctx context.Context, o torture.Options, stores []string) error {
 	var errs []error
 	found := 0
 	for _, o.Store = range stores {
+		if ctx.Err() != nil {
+			errs = append(errs, fmt.Errorf("%s was not tortured: %w", o.Store, ctx.Err()))
+			break
+		}
 		fmt.Fprintf(os.Stderr, "%s: seed %d, %s\n", o.Store, o.Seed, o.For)
 		r, err := torture.Run(ctx, o)
 		errs = append(errs, err)
