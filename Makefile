@@ -13,7 +13,7 @@ MINUTES ?= 10
 OTHER ?=
 SEEDS ?=
 SIM_SECONDS ?= 60
-FUZZTIME ?= 1s
+FUZZTIME ?= 2000x
 TESTFLAGS ?=
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
@@ -27,8 +27,10 @@ LINT := .tools/bin/golangci-lint-$(LINT_VERSION)-$(shell go env GOVERSION)
 PGRUN := .tools/bin/pgrun
 TIMED := scripts/timed.sh
 
-# Tests that crash everywhere: one goroutine after the other, and so many crashes that the race detector makes them ten times as slow. `make verify` has it on.
+# Tests that crash everywhere: one goroutine after the other, and so many crashes that the race detector makes them ten times as slow. `make verify` crashes
+# everywhere without it, and at fewer places with it.
 CRASHES := ^Test(PromiseKill|.*CrashEverywhere|PowerLoss.*)$$
+CRASHING := . ./cairntest ./examples/agent ./examples/importer ./store/sqlite
 
 # $(call packages,GROUP) starts a recipe: it sets $$packages, or says that there are none yet and ends the recipe well.
 packages = packages=$$(scripts/packages.sh $(1)); [[ -n $$packages ]] || { echo '$@: no packages yet'; exit 0; };
@@ -80,7 +82,7 @@ test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreS
 
 .PHONY: test/sim
 test/sim: ## Crash everywhere, and simulate for SIM_SECONDS seconds, or as many SEEDS as given
-	@$(TIMED) test/crash go test -count=1 -short -timeout 5m -run '$(CRASHES)' $(TESTFLAGS) . ./cairntest ./examples/agent ./examples/importer ./store/sqlite
+	@$(TIMED) test/crash go test -count=1 -short -timeout 5m -run '$(CRASHES)' $(TESTFLAGS) $(CRASHING)
 	@$(call packages,sim) SIM_SECONDS=$(SIM_SECONDS) SEEDS=$(SEEDS) $(TIMED) $@ go test -count=1 -timeout 10m -v $(TESTFLAGS) $$packages | grep -Ev '^(=== |    --- PASS)'
 
 .PHONY: test/torture
@@ -88,7 +90,7 @@ test/torture: ## Hurt real processes on both stores for half a minute, and audit
 	@$(call packages,torture) $(TIMED) $@ go test -count=1 -timeout 5m $(TESTFLAGS) $$packages
 
 .PHONY: test/fuzz
-test/fuzz: ## Run each fuzz target for FUZZTIME
+test/fuzz: ## Run each fuzz target for FUZZTIME: so many inputs (2000x), or so long (60s)
 	@$(TIMED) $@ scripts/fuzz.sh $(FUZZTIME)
 
 .PHONY: record
@@ -120,9 +122,12 @@ bench: ## Run the benchmarks: make bench ARGS="..."
 .PHONY: verify
 verify: export CAIRN_REQUIRE_POSTGRES := 1
 verify: export CAIRN_VERIFY := 1
-verify: setup lint $(PGRUN) ## Everything without a time limit: race everywhere, 2000 seeds, fuzzing, benchmarks
-	@$(TIMED) verify/race $(PGRUN) -- go test -race -count=1 -timeout 0 $(TESTFLAGS) ./...
-	@$(MAKE) sim SEEDS=2000
+verify: setup lint $(PGRUN) ## Everything without a time limit: race everywhere, 2000 SEEDS, torture for MINUTES, fuzzing, benchmarks
+	@SEEDS= $(TIMED) verify/race $(PGRUN) -- go test -race -count=1 -timeout 0 -skip '$(CRASHES)' $(TESTFLAGS) ./...
+	@CAIRN_VERIFY= $(TIMED) verify/crash go test -race -short -count=1 -timeout 0 -run '$(CRASHES)' $(TESTFLAGS) $(CRASHING)
+	@$(TIMED) verify/crash-all go test -count=1 -timeout 0 -run '$(CRASHES)' $(TESTFLAGS) $(CRASHING)
+	@$(MAKE) sim SEEDS=$(or $(SEEDS),2000)
+	@$(MAKE) torture
 	@$(MAKE) test/fuzz FUZZTIME=60s
 	@$(TIMED) verify/bench go test -run '^$$' -bench . -benchtime 1x ./...
 	@$(MAKE) bench

@@ -163,7 +163,7 @@ func TestMetrics(t *testing.T) {
 // limitNames are what limits are called, by folder. In the journal also those that are not exported are the users': it
 // refuses what is above them.
 var limitNames = map[string]*regexp.Regexp{
-	"internal/engine":  regexp.MustCompile(`^max(Notes|Starts|Suspects)$`),
+	"internal/engine":  regexp.MustCompile(`^max(ErrorText|Notes|Starts|Suspects)$`),
 	"internal/journal": regexp.MustCompile(`^[mM]ax[A-Z]`),
 	"internal/payload": regexp.MustCompile(`^Max[A-Z]`),
 	"store":            regexp.MustCompile(`^(Max[A-Z]|DefaultLimit$)`),

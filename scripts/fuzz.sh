@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# fuzz.sh TIME: run each fuzz target of the module for that long.
+# fuzz.sh TIME: run each fuzz target of the module for that long, or with so many inputs (2000x). A time that ends while what is known is still being read fails: Go counts that too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fuzztime=${1:-5s}
