@@ -14,6 +14,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/open/internal/target"
 	"github.com/cairn-workflow/cairn/store/postgres"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
@@ -32,30 +33,30 @@ func ReadOnly(ctx context.Context, url string) (store.Store, error) {
 // Location names the database for people, without credentials and settings. It opens nothing. A URL that names no database
 // gives [journal.CodeMalformed].
 func Location(url string) (string, error) {
-	t, err := parse(url)
+	t, err := target.Parse(url)
 	if err != nil {
 		return "", err
 	}
-	return t.location(), nil
+	return t.Location(), nil
 }
 
 func openTarget(ctx context.Context, url string, readOnly bool) (store.Store, error) {
-	t, err := parse(url)
+	t, err := target.Parse(url)
 	if err != nil {
 		return nil, err
 	}
-	if t.path == memory && readOnly {
+	if t.Path == target.Memory && readOnly {
 		return nil, journal.Errorf(journal.CodeMalformed, "a database in memory has nothing to read: it is empty for each program that opens it")
 	}
 	// A nil pointer in an interface is not nil: the stores are returned only where there is no error.
-	if t.path != "" {
-		s, err := sqlite.Open(ctx, t.path, &sqlite.Config{ReadOnly: readOnly})
+	if t.Path != "" {
+		s, err := sqlite.Open(ctx, t.Path, &sqlite.Config{ReadOnly: readOnly})
 		if err != nil {
 			return nil, err
 		}
 		return s, nil
 	}
-	s, err := postgres.Open(ctx, t.url, &postgres.Config{ReadOnly: readOnly})
+	s, err := postgres.Open(ctx, t.URL, &postgres.Config{ReadOnly: readOnly})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,5 @@
-package open
+// Package target reads the URLs of databases. It is apart from package open so that its fuzz test is built without SQLite, which takes minutes.
+package target
 
 import (
 	"net/url"
@@ -10,40 +11,40 @@ import (
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
-// memory is the path of a SQLite database in memory.
-const memory = ":memory:"
+// Memory is the path of a SQLite database in memory.
+const Memory = ":memory:"
 
 // forms are what a URL may look like; they end the message about one that does not.
 const forms = "want sqlite:app.db, sqlite:///absolute/path.db, sqlite::memory:, a path that ends in .db, .sqlite or .sqlite3, " +
 	"or postgres://user:password@host:port/database"
 
-// target is what a URL names: a path for SQLite or a URL for PostgreSQL.
-type target struct {
-	path string
-	url  string
+// Target is what a URL names: a path for SQLite or a URL for PostgreSQL.
+type Target struct {
+	Path string
+	URL  string
 }
 
-// parse reads a URL. What it complains about is never shown, since it may hold a password.
-func parse(text string) (target, error) {
+// Parse reads a URL. What it complains about is never shown, since it may hold a password.
+func Parse(text string) (Target, error) {
 	scheme, rest, found := strings.Cut(text, ":")
 	switch scheme = strings.ToLower(scheme); {
 	case text == "":
-		return target{}, malformed("the URL of the database is empty")
+		return Target{}, malformed("the URL of the database is empty")
 	case found && scheme == "sqlite":
 		return parseSQLite(rest)
 	case found && scheme == "file":
 		return parseFile(rest)
 	case found && (scheme == "postgres" || scheme == "postgresql"):
 		if !strings.HasPrefix(rest, "//") {
-			return target{}, malformed("a %s URL goes on with //", scheme)
+			return Target{}, malformed("a %s URL goes on with //", scheme)
 		}
-		return target{url: scheme + ":" + rest}, nil
+		return Target{URL: scheme + ":" + rest}, nil
 	case plainPath(text):
-		return target{path: text}, nil
+		return Target{Path: text}, nil
 	case strings.HasPrefix(rest, "//") && word(scheme):
-		return target{}, malformed("unknown kind of database %q", scheme)
+		return Target{}, malformed("unknown kind of database %q", scheme)
 	default:
-		return target{}, malformed("unknown kind of database")
+		return Target{}, malformed("unknown kind of database")
 	}
 }
 
@@ -62,31 +63,31 @@ func plainPath(text string) bool {
 	return (!found || len(scheme) == 1) && slices.Contains([]string{".db", ".sqlite", ".sqlite3"}, strings.ToLower(filepath.Ext(text)))
 }
 
-func parseSQLite(rest string) (target, error) {
+func parseSQLite(rest string) (Target, error) {
 	switch {
-	case rest == memory:
-		return target{path: memory}, nil
+	case rest == Memory:
+		return Target{Path: Memory}, nil
 	case strings.Contains(rest, "?"):
-		return target{}, malformed("a sqlite URL takes no settings after a question mark")
+		return Target{}, malformed("a sqlite URL takes no settings after a question mark")
 	case strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///"):
-		return target{}, malformed("a sqlite URL has no host: leave the two slashes out, or write three for an absolute path")
+		return Target{}, malformed("a sqlite URL has no host: leave the two slashes out, or write three for an absolute path")
 	}
 	return file(strings.TrimPrefix(rest, "//"))
 }
 
-func parseFile(rest string) (target, error) {
+func parseFile(rest string) (Target, error) {
 	u, err := url.Parse("file:" + rest)
 	switch {
 	case err != nil:
-		return target{}, malformed("bad file URL")
+		return Target{}, malformed("bad file URL")
 	case u.RawQuery != "" || u.Fragment != "":
-		return target{}, malformed("a file URL takes no settings")
+		return Target{}, malformed("a file URL takes no settings")
 	case u.Host != "" && u.Host != "localhost":
-		return target{}, malformed("a file URL has no host: write three slashes for an absolute path")
+		return Target{}, malformed("a file URL has no host: write three slashes for an absolute path")
 	case u.Opaque != "": // a relative path
 		path, err := url.PathUnescape(u.Opaque)
 		if err != nil {
-			return target{}, malformed("bad file URL")
+			return Target{}, malformed("bad file URL")
 		}
 		return file(path)
 	default:
@@ -94,24 +95,25 @@ func parseFile(rest string) (target, error) {
 	}
 }
 
-func file(path string) (target, error) {
+func file(path string) (Target, error) {
 	if path == "" || strings.HasSuffix(path, "/") {
-		return target{}, malformed("the URL names no file")
+		return Target{}, malformed("the URL names no file")
 	}
-	if path == memory { // a file of that name cannot be had
-		return target{}, malformed("bad path of a SQLite file")
+	if path == Memory { // a file of that name cannot be had
+		return Target{}, malformed("bad path of a SQLite file")
 	}
 	if runtime.GOOS == "windows" && len(path) > 2 && path[0] == '/' && path[2] == ':' {
 		path = path[1:] // sqlite:///C:/app.db
 	}
-	return target{path: path}, nil
+	return Target{Path: path}, nil
 }
 
-func (t target) location() string {
-	if t.path != "" {
-		return t.path
+// Location names the database for people, without credentials and settings.
+func (t Target) Location() string {
+	if t.Path != "" {
+		return t.Path
 	}
-	u, err := url.Parse(t.url)
+	u, err := url.Parse(t.URL)
 	// An @ that was not escaped makes a part of the password look like a host or a path.
 	if err != nil || strings.Contains(u.Host+u.Path, "@") {
 		return "a PostgreSQL database"

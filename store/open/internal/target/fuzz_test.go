@@ -1,4 +1,4 @@
-package open
+package target
 
 import (
 	"strings"
@@ -18,9 +18,9 @@ func FuzzParse(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := parse(text)
+		got, err := Parse(text)
 		if err == nil {
-			require.NotEqual(t, got.path == "", got.url == "", "%q names %+v", text, got)
+			require.NotEqual(t, got.Path == "", got.URL == "", "%q names %+v", text, got)
 			return
 		}
 		require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
