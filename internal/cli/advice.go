@@ -21,8 +21,10 @@ func advice(err error) string {
 		return "export the run again: cairn export RUN -o FILE" // the file was cut off, or edited
 	}
 	switch e.Code {
+	case journal.CodeIllegalTransition, journal.CodeRunEnded, journal.CodeNotRunnable:
+		return "cairn runs show RUN tells what state the run is in"
 	case journal.CodeRunNotFound:
-		return "check the id and --namespace, and that --store names the right database"
+		return "check the id and --namespace, and that --store names the right database; cairn runs lists what there is"
 	case journal.CodeFormatTooNew, journal.CodeUnknownEvent:
 		return "upgrade cairn: a newer version has written this"
 	case journal.CodeMalformed:

@@ -42,6 +42,22 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// onEveryStore runs a test on SQLite, and on the PostgreSQL server that is named.
+func onEveryStore(t *testing.T, test func(t *testing.T, address string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, filepath.Join(t.TempDir(), "app.db"))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		if os.Getenv(pgtest.URLVariable) == "" {
+			t.Skip("no PostgreSQL server is named; make test names one")
+		}
+		test(t, pgtest.URL(t))
+	})
+}
+
 // terminal is a system whose output people look at.
 func terminal(out, errs *bytes.Buffer, env map[string]string) *cli.System {
 	var seconds atomic.Int64

@@ -46,20 +46,12 @@ type exporting struct {
 }
 
 func (x *exporting) run(command *cobra.Command, args []string) error {
-	id, err := journal.PrefixRun.Parse(args[0])
+	id, err := parseRun(args[0])
 	if err != nil {
-		return &usageError{err}
-	}
-	url := storeURL(x.store, x.system)
-	location, err := open.Location(url)
-	if err != nil {
-		return &usageError{err}
+		return err
 	}
 	ctx := command.Context()
-	db, err := open.ReadOnly(ctx, url)
-	if journal.CodeOf(err) == journal.CodeMalformed {
-		return &usageError{err}
-	}
+	db, err := x.system.openToRead(ctx, x.store)
 	if err != nil {
 		return err
 	}
@@ -69,6 +61,7 @@ func (x *exporting) run(command *cobra.Command, args []string) error {
 		return err
 	}
 	if j == nil {
+		location, _ := open.Location(storeURL(x.store, x.system)) // it was opened
 		return journal.Errorf(journal.CodeRunNotFound, "no run %s in %s", args[0], location)
 	}
 	var out bytes.Buffer // complete before anything is written: half a file helps nobody

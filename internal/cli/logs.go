@@ -14,7 +14,6 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open"
 )
 
 const (
@@ -42,8 +41,8 @@ func newLogs(s *System) *cobra.Command {
 		RunE: l.run,
 	}
 	storeFlag(command, &l.store)
+	namespaceFlag(command, &l.namespace)
 	flags := command.Flags()
-	flags.StringVar(&l.namespace, "namespace", "default", "`name` of the namespace that the run is in")
 	flags.StringVar(&l.level, "level", "", "show this `level` and what is more important: debug, info, warn, error")
 	flags.IntVar(&l.tail, "tail", 0, "show the last `n` lines only, at most 1000")
 	flags.BoolVarP(&l.follow, "follow", "f", false, "go on until the run has ended")
@@ -66,8 +65,8 @@ type logs struct {
 
 func (l *logs) run(command *cobra.Command, args []string) error {
 	var err error
-	if l.id, err = journal.PrefixRun.Parse(args[0]); err != nil {
-		return &usageError{err}
+	if l.id, err = parseRun(args[0]); err != nil {
+		return err
 	}
 	if l.filter.MinLevel, err = parseLevel(l.level); err != nil {
 		return &usageError{err}
@@ -75,12 +74,8 @@ func (l *logs) run(command *cobra.Command, args []string) error {
 	if l.tail < 0 || l.tail > store.MaxLimit {
 		return &usageError{fmt.Errorf("--tail %d: want 1 to %d", l.tail, store.MaxLimit)}
 	}
-	url := storeURL(l.store, l.system)
-	if _, err := open.Location(url); err != nil {
-		return &usageError{err}
-	}
 	ctx := command.Context()
-	db, err := open.ReadOnly(ctx, url)
+	db, err := l.system.openToRead(ctx, l.store)
 	if err != nil {
 		return err
 	}
@@ -188,9 +183,7 @@ func (l *logs) print(line *store.LogLine) {
 		if json.Valid([]byte(line.Attrs)) {
 			out.Attrs = json.RawMessage(line.Attrs)
 		}
-		encoder := json.NewEncoder(l.system.Out)
-		encoder.SetEscapeHTML(false)
-		_ = encoder.Encode(out)
+		l.system.printJSON(out)
 		return
 	}
 	where := line.Step

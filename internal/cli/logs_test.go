@@ -16,7 +16,6 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/cli"
-	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
@@ -82,34 +81,22 @@ func talk(ctx context.Context, url string) (id string, err error) {
 
 func TestLogsOnEveryStore(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]func(t *testing.T) string{
-		"postgres": func(t *testing.T) string {
-			t.Helper()
-			if os.Getenv(pgtest.URLVariable) == "" {
-				t.Skip("no PostgreSQL server is named; make test names one")
-			}
-			return pgtest.URL(t)
-		},
-		"sqlite": func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "app.db") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			address := url(t)
-			id, err := talk(t.Context(), address)
-			require.NoError(t, err)
-			var out, errs bytes.Buffer
-			system := terminal(&out, &errs, map[string]string{"NO_COLOR": "1"})
-			require.Equal(t, cli.ExitOK, cli.Run(t.Context(), []string{"logs", id, "--store", address}, system), errs.String())
-			var lines []string
-			for line := range strings.Lines(out.String()) {
-				_, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-				lines = append(lines, rest)
-			}
-			require.Equal(t, []string{
-				"DEBUG begins", `WARN  [greet] not yet error="the line is busy" n=1`, `INFO  [greet (attempt 2)] greeted\x1b[31m\nnobody name=ada g={"b":true}`, "ERROR ends",
-			}, lines)
-		})
-	}
+	onEveryStore(t, func(t *testing.T, address string) {
+		t.Helper()
+		id, err := talk(t.Context(), address)
+		require.NoError(t, err)
+		var out, errs bytes.Buffer
+		system := terminal(&out, &errs, map[string]string{"NO_COLOR": "1"})
+		require.Equal(t, cli.ExitOK, cli.Run(t.Context(), []string{"logs", id, "--store", address}, system), errs.String())
+		var lines []string
+		for line := range strings.Lines(out.String()) {
+			_, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+			lines = append(lines, rest)
+		}
+		require.Equal(t, []string{
+			"DEBUG begins", `WARN  [greet] not yet error="the line is busy" n=1`, `INFO  [greet (attempt 2)] greeted\x1b[31m\nnobody name=ada g={"b":true}`, "ERROR ends",
+		}, lines)
+	})
 }
 
 // Following a run shows its lines as they come, and ends with it.

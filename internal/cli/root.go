@@ -1,17 +1,22 @@
 package cli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/version"
+	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/open"
 )
 
-// The store that commands use unless told otherwise, and where they are told.
+// The store and the namespace that commands use unless told otherwise, and where they are told.
 const (
-	defaultStore  = "sqlite:cairn.db"
-	storeVariable = "CAIRN_STORE"
+	defaultStore     = "sqlite:cairn.db"
+	storeVariable    = "CAIRN_STORE"
+	defaultNamespace = "default"
 )
 
 func newRoot(s *System) *cobra.Command {
@@ -28,6 +33,7 @@ func newRoot(s *System) *cobra.Command {
 			  cairn version
 			  cairn doctor
 			  cairn doctor --store postgres://localhost/app
+			  cairn runs --status running
 			  cairn logs wrun_01K9ZXG5CVXQ3V6T5W8Y2J4M7N --follow`),
 		Version:       version.Get().String(),
 		SilenceErrors: true,
@@ -36,7 +42,7 @@ func newRoot(s *System) *cobra.Command {
 	root.SetVersionTemplate("cairn {{.Version}}\n")
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.AddCommand(newDoctor(s), newExport(s), newLogs(s), newReplay(s), newStream(s), newVersion(s))
+	root.AddCommand(newDoctor(s), newExport(s), newLogs(s), newReplay(s), newRuns(s), newStream(s), newVersion(s))
 	return root
 }
 
@@ -50,6 +56,11 @@ func storeFlag(command *cobra.Command, into *string) {
 	command.Flags().StringVar(into, "store", "", "`URL` or path of the database (default $"+storeVariable+", else "+defaultStore+")")
 }
 
+// namespaceFlag adds --namespace.
+func namespaceFlag(command *cobra.Command, into *string) {
+	command.Flags().StringVar(into, "namespace", defaultNamespace, "`name` of the namespace that the runs are in")
+}
+
 // storeURL returns the store that the command line, the environment or else the default names.
 func storeURL(flag string, s *System) string {
 	if flag != "" {
@@ -59,6 +70,28 @@ func storeURL(flag string, s *System) string {
 		return set
 	}
 	return defaultStore
+}
+
+// openToRead opens the store that a command reads, and changes nothing.
+func (s *System) openToRead(ctx context.Context, flag string) (store.Store, error) {
+	url := storeURL(flag, s)
+	if _, err := open.Location(url); err != nil {
+		return nil, &usageError{err}
+	}
+	db, err := open.ReadOnly(ctx, url)
+	if journal.CodeOf(err) == journal.CodeMalformed {
+		return nil, &usageError{err}
+	}
+	return db, err
+}
+
+// parseRun reads the id of a run that was given as an argument.
+func parseRun(argument string) (journal.ID, error) {
+	id, err := journal.PrefixRun.Parse(argument)
+	if err != nil {
+		return id, &usageError{err}
+	}
+	return id, nil
 }
 
 // text takes the indentation of the source away.

@@ -67,7 +67,7 @@ func seed(ctx context.Context, url string) error {
 				{Key: "charge", Data: &journal.StepCompleted{Name: "charge", Attempt: 1, Result: []byte("paid")}},
 				{Key: "mail", Data: &journal.StepCompleted{Name: "mail", Attempt: 1}},
 				{Key: "hook", Data: &journal.HookCreated{Token: "token-" + run.String()}},
-				{Key: "wait", Data: &journal.WaitCreated{ResumeAt: now().Add(time.Hour)}},
+				{Key: "wait", Data: &journal.WaitCreated{Kind: "sleep", ResumeAt: now().Add(time.Hour)}},
 			},
 		})
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/cairn-workflow/cairn/internal/payload"
 	"github.com/cairn-workflow/cairn/internal/stream"
 	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open"
 )
 
 func newStream(s *System) *cobra.Command {
@@ -39,8 +38,8 @@ func newStream(s *System) *cobra.Command {
 		RunE: c.run,
 	}
 	storeFlag(command, &c.store)
+	namespaceFlag(command, &c.namespace)
 	flags := command.Flags()
-	flags.StringVar(&c.namespace, "namespace", "default", "`NAME` of the namespace of the run")
 	flags.Int64Var(&c.from, "from", 0, "begin at this `index`, the first is 0")
 	flags.Int64Var(&c.tail, "tail", 0, "begin `N` chunks before the end")
 	flags.BoolVarP(&c.follow, "follow", "f", false, "go on with what comes")
@@ -60,9 +59,9 @@ type streamCommand struct {
 }
 
 func (c *streamCommand) run(command *cobra.Command, args []string) error {
-	run, err := journal.PrefixRun.Parse(args[0])
+	run, err := parseRun(args[0])
 	if err != nil {
-		return &usageError{err}
+		return err
 	}
 	set := command.Flags().Changed
 	switch {
@@ -73,11 +72,8 @@ func (c *streamCommand) run(command *cobra.Command, args []string) error {
 	case c.asJSON && c.raw:
 		return &usageError{errors.New("say --json or --raw, not both")}
 	}
-	db, err := open.ReadOnly(command.Context(), storeURL(c.store, c.system))
+	db, err := c.system.openToRead(command.Context(), c.store)
 	if err != nil {
-		if journal.CodeOf(err) == journal.CodeMalformed {
-			return &usageError{err}
-		}
 		return err
 	}
 	defer func() { _ = db.Close() }()

@@ -39,15 +39,23 @@ func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor,
 		return nil, nil, err
 	}
 	if j.Run.Status.Terminal() {
-		return nil, nil, nil
+		return nil, nil, nil // also if an execution here has not noticed yet
+	}
+	waits, parked = WaitsIn(j, e.now())
+	return e.withProgress(run, waits), parked, nil
+}
+
+// WaitsIn is [Engine.Waits] for who has the whole journal of a run, and no engine.
+func WaitsIn(j *store.Journal, now journal.Time) (waits []WaitingFor, parked *journal.Error) {
+	if j.Run.Status.Terminal() {
+		return nil, nil
 	}
 	m := newMemos()
 	for i := range j.Events {
 		if j.Events[i].Data != nil {
-			m.fold(run, &j.Events[i])
+			m.fold(j.Run.ID, &j.Events[i])
 		}
 	}
-	now := e.now()
 	if c, ok := j.Events[0].Data.(*journal.RunCreated); ok && j.Run.Status == journal.StatusPending && c.StartAt > now {
 		waits = append(waits, WaitingFor{Kind: kindOfStart, Until: c.StartAt})
 	}
@@ -58,7 +66,7 @@ func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor,
 			waits = append(waits, w)
 		}
 	}
-	return e.withProgress(run, waits), m.parked, nil
+	return waits, m.parked
 }
 
 // isClosed reports whether a key belongs to a branch that lost a race.

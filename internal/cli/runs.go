@@ -1,0 +1,224 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+)
+
+func newRuns(s *System) *cobra.Command {
+	l := &runList{system: s}
+	command := &cobra.Command{
+		Use:   "runs",
+		Short: "List runs, look at one, or cancel, pause, fork or delete it",
+		Long: text(`
+			Lists runs, the newest first. It only reads, and so does "runs show". The other commands change a run, whether or not a
+			program that executes it is there: it learns of that, or does when it is started.`) +
+			"\n\n" + exitCodes,
+		Example: text(`
+			  cairn runs
+			  cairn runs --status running,pending --workflow checkout --since 24h
+			  cairn runs --attribute customer=ada --limit 100 --json
+			  cairn runs show wrun_01JD0000000000000000000000
+			  cairn runs cancel wrun_01JD0000000000000000000000 --reason "the customer changed her mind"`),
+		Args: cobra.NoArgs,
+		RunE: l.run,
+	}
+	storeFlag(command, &l.store)
+	namespaceFlag(command, &l.namespace)
+	flags := command.Flags()
+	flags.StringVar(&l.workflow, "workflow", "", "list runs of this `workflow` only")
+	flags.StringSliceVar(&l.statuses, "status", nil, "list runs in this `state` only, or these: pending, running, completed, failed, cancelled")
+	flags.StringArrayVar(&l.attributes, "attribute", nil, "list runs that have this attribute, as `key=value`; all that are given must hold")
+	flags.DurationVar(&l.since, "since", 0, "list runs that were made in this `time` until now: 30m, 24h")
+	flags.IntVar(&l.limit, "limit", 20, "list at most `n` runs, up to 1000")
+	flags.StringVar(&l.cursor, "cursor", "", "go on after a page; the one before says with which `text`")
+	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object for each run")
+	command.AddCommand(newRunsShow(s), newRunsCancel(s), newRunsTerminate(s), newRunsPause(s), newRunsResume(s), newRunsFork(s), newRunsDelete(s))
+	return command
+}
+
+// runList lists runs.
+type runList struct {
+	system           *System
+	store, namespace string
+	workflow         string
+	statuses         []string
+	attributes       []string
+	since            time.Duration
+	limit            int
+	cursor           string
+	asJSON           bool
+}
+
+func (l *runList) run(command *cobra.Command, _ []string) error {
+	filter, err := l.filter()
+	if err != nil {
+		return &usageError{err}
+	}
+	ctx := command.Context()
+	db, err := l.system.openToRead(ctx, l.store)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = db.Close() }()
+	list, err := db.Runs(ctx, l.namespace, filter, store.Page{Limit: l.limit, Cursor: l.cursor, Desc: true})
+	if err != nil {
+		return err
+	}
+	if l.asJSON {
+		for _, run := range list.Data {
+			l.system.printJSON(newJSONRun(run))
+		}
+	} else {
+		l.print(list.Data)
+	}
+	if list.HasMore {
+		fmt.Fprintf(l.system.Err, "there are more: go on with --cursor %s, or say a larger --limit\n", list.Cursor)
+	}
+	if len(list.Data) == 0 && !l.asJSON {
+		return l.sayNone(ctx, db)
+	}
+	return nil
+}
+
+func (l *runList) filter() (store.RunFilter, error) {
+	f := store.RunFilter{Workflow: l.workflow}
+	for _, name := range l.statuses {
+		status, err := journal.ParseStatus(name)
+		if err != nil {
+			return f, fmt.Errorf("--status %s: want pending, running, completed, failed or cancelled", name)
+		}
+		f.Statuses = append(f.Statuses, status)
+	}
+	for _, pair := range l.attributes {
+		key, value, found := strings.Cut(pair, "=")
+		if !found || key == "" {
+			return f, fmt.Errorf("--attribute %s: want key=value", pair)
+		}
+		if f.Attributes == nil {
+			f.Attributes = map[string]string{}
+		}
+		f.Attributes[key] = value
+	}
+	if l.limit < 1 || l.limit > store.MaxLimit {
+		return f, fmt.Errorf("--limit %d: want 1 to %d", l.limit, store.MaxLimit)
+	}
+	if l.since < 0 {
+		return f, fmt.Errorf("--since %s: want a time that has passed, such as 24h", l.since)
+	}
+	if l.since > 0 {
+		f.CreatedFrom = journal.TimeOf(l.system.Now().Add(-l.since))
+	}
+	return f, nil
+}
+
+func (l *runList) print(runs []*journal.Run) {
+	if len(runs) == 0 {
+		return
+	}
+	now := journal.TimeOf(l.system.Now())
+	table := tabwriter.NewWriter(l.system.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "RUN\tWORKFLOW\tSTATE\tCREATED\tLASTED")
+	for _, r := range runs {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", journal.PrefixRun.Format(r.ID), printable(r.Workflow), stateOf(r), r.CreatedAt, lasted(r.CreatedAt, r.CompletedAt, now))
+	}
+	_ = table.Flush()
+}
+
+// sayNone says that there is nothing, and where there may be something.
+func (l *runList) sayNone(ctx context.Context, db store.Store) error {
+	namespaces, err := db.Namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(l.system.Err, "no such runs")
+	if others := slices.DeleteFunc(namespaces, func(n string) bool { return n == l.namespace }); len(others) > 0 {
+		fmt.Fprintf(l.system.Err, "other namespaces have some: --namespace %s\n", printable(strings.Join(others, ", ")))
+	}
+	return nil
+}
+
+// stateOf is the state of a run and, while it goes on, what is special about it.
+func stateOf(r *journal.Run) string {
+	if phase := r.Phase(); phase != "" {
+		return r.Status.String() + " (" + phase + ")"
+	}
+	return r.Status.String()
+}
+
+// lasted writes the time from one moment to another, or until now.
+func lasted(from, to, now journal.Time) string {
+	if from == 0 {
+		return "-"
+	}
+	if to == 0 {
+		to = now
+	}
+	d := max(to.Std().Sub(from.Std()), 0)
+	switch {
+	case d >= 48*time.Hour:
+		return amount(int(d/(24*time.Hour)), "day")
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	default:
+		return d.String()
+	}
+}
+
+// jsonRun is a run for programs.
+type jsonRun struct {
+	ID         string            `json:"id"`
+	Workflow   string            `json:"workflow"`
+	Status     string            `json:"status"`
+	Phase      string            `json:"phase,omitempty"`
+	CreatedAt  string            `json:"created_at"`
+	StartedAt  string            `json:"started_at,omitempty"`
+	EndedAt    string            `json:"ended_at,omitempty"`
+	ParentID   string            `json:"parent_id,omitempty"`
+	RootID     string            `json:"root_id,omitempty"`
+	ForkOfID   string            `json:"fork_of_id,omitempty"`
+	StartKey   string            `json:"start_key,omitempty"`
+	Attributes map[string]string `json:"attributes,omitempty"`
+}
+
+func newJSONRun(r *journal.Run) *jsonRun {
+	return &jsonRun{
+		ID: journal.PrefixRun.Format(r.ID), Workflow: r.Workflow, Status: r.Status.String(), Phase: r.Phase(), CreatedAt: r.CreatedAt.String(),
+		StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.CompletedAt), ParentID: runText(r.Parent), RootID: runText(r.Root), ForkOfID: runText(r.ForkedFrom),
+		StartKey: r.StartKey, Attributes: engine.UserAttributes(r.Attributes),
+	}
+}
+
+// timeText writes a time, "" if there is none.
+func timeText(t journal.Time) string {
+	if t == 0 {
+		return ""
+	}
+	return t.String()
+}
+
+// runText writes the id of a run, "" if there is none.
+func runText(id journal.ID) string {
+	if id.IsZero() {
+		return ""
+	}
+	return journal.PrefixRun.Format(id)
+}
+
+// printJSON prints a value on one line.
+func (s *System) printJSON(v any) {
+	encoder := json.NewEncoder(s.Out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(v)
+}

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/open"
+)
+
+// runChange does something to one run.
+type runChange struct {
+	system                          *System
+	store, namespace, reason, actor string
+	// check finds mistakes in the command line; nil: there can be no more.
+	check func() error
+	// do does it, and returns what to say about it.
+	do func(ctx context.Context, e *cairn.Engine, run string) (string, error)
+}
+
+// command makes the command of a change.
+func (c *runChange) command(verb, short, long, example string) *cobra.Command {
+	command := &cobra.Command{
+		Use: verb + " RUN", Short: short, Long: text(long) + "\n\n" + exitCodes, Example: text(example), Args: cobra.ExactArgs(1), RunE: c.run,
+	}
+	storeFlag(command, &c.store)
+	namespaceFlag(command, &c.namespace)
+	return command
+}
+
+// noted adds the flags that say why, and who wants it. They are noted with the run.
+func (c *runChange) noted(command *cobra.Command) *cobra.Command {
+	command.Flags().StringVar(&c.reason, "reason", "", "`why`, noted with the run")
+	return c.signed(command)
+}
+
+func (c *runChange) signed(command *cobra.Command) *cobra.Command {
+	command.Flags().StringVar(&c.actor, "actor", "", "`who` wants it, noted with the run (default $USER)")
+	return command
+}
+
+func (c *runChange) run(command *cobra.Command, args []string) error {
+	id, err := parseRun(args[0])
+	if err != nil {
+		return err
+	}
+	if c.check != nil {
+		if err := c.check(); err != nil {
+			return &usageError{err}
+		}
+	}
+	ctx := command.Context()
+	if err := c.exists(ctx, id); err != nil {
+		return err
+	}
+	c.actor = cmp.Or(c.actor, c.system.Getenv("USER"), "cairn")
+	db, err := open.URL(ctx, storeURL(c.store, c.system))
+	if err != nil {
+		return err
+	}
+	said, err := c.change(ctx, db, args[0])
+	if err = errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	fmt.Fprintln(c.system.Out, said)
+	return nil
+}
+
+// exists looks for the run first: a database that is not there, or is of an older version, must not be made or changed by this.
+func (c *runChange) exists(ctx context.Context, id journal.ID) error {
+	db, err := c.system.openToRead(ctx, c.store)
+	if err != nil {
+		return err
+	}
+	_, err = db.Run(ctx, c.namespace, id, store.ResolveNone)
+	return errors.Join(err, db.Close())
+}
+
+// change does it, with an engine that executes nothing.
+func (c *runChange) change(ctx context.Context, db store.Store, run string) (said string, err error) {
+	log := slog.New(slog.NewTextHandler(c.system.Err, &slog.HandlerOptions{Level: slog.LevelError}))
+	e, err := cairn.NewWith(ctx, db, cairn.Config{Namespace: c.namespace, Logger: log})
+	if err != nil {
+		return "", err
+	}
+	said, err = c.do(ctx, e, run)
+	return said, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+}
+
+func newRunsCancel(s *System) *cobra.Command {
+	c := &runChange{system: s}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		return run + " was asked to stop: its program cleans up, and ends it", e.Cancel(ctx, run, c.reason, c.actor)
+	}
+	return c.noted(c.command("cancel", "Ask a run to stop", `
+		Asks a run to stop. Its code sees that its context has ended, cleans up, and ends as it sees fit; its children are asked, too.
+		To end a run whose code does not come to an end, see "cairn runs terminate".`, `
+		  cairn runs cancel wrun_01JD0000000000000000000000 --reason "the customer changed her mind"`))
+}
+
+func newRunsTerminate(s *System) *cobra.Command {
+	c := &runChange{system: s}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		return run + " has ended", e.Terminate(ctx, run, c.reason, c.actor)
+	}
+	return c.noted(c.command("terminate", "End a run and its children at once, without clean-up", `
+		Ends a run and its children at once. Its code is not asked, and cleans nothing up: "cairn runs cancel" lets it.`, `
+		  cairn runs terminate wrun_01JD0000000000000000000000 --reason "it never comes to an end"`))
+}
+
+func newRunsPause(s *System) *cobra.Command {
+	c := &runChange{system: s}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		return run + " is paused\nnext: cairn runs resume " + run, e.Pause(ctx, run, c.reason, c.actor)
+	}
+	return c.noted(c.command("pause", "Let a run rest until it is resumed", `
+		Parks a run: nobody executes it until "cairn runs resume". What comes for it meanwhile is kept.`, `
+		  cairn runs pause wrun_01JD0000000000000000000000 --reason "the bank is down"`))
+}
+
+func newRunsResume(s *System) *cobra.Command {
+	c := &runChange{system: s}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		return run + " goes on", e.Resume(ctx, run, c.actor)
+	}
+	return c.signed(c.command("resume", "Let a run go on that was paused or parked", `
+		Lets a run go on that was paused, or that was parked because of a mistake which is mended now.`, `
+		  cairn runs resume wrun_01JD0000000000000000000000`))
+}
+
+func newRunsFork(s *System) *cobra.Command {
+	c, fork := &runChange{system: s}, cairn.Fork{}
+	c.check = func() error {
+		if (fork.From == "") == (len(fork.Drop) == 0) {
+			return errors.New("say --from or --drop, one of them: what is to be done again")
+		}
+		return nil
+	}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		fork.Reason, fork.Actor = c.reason, c.actor
+		made, err := e.Fork(ctx, run, fork)
+		return made + " is a fork of " + run + "\nnext: cairn runs show " + made, err
+	}
+	command := c.noted(c.command("fork", "Make a new run that keeps results of another one", `
+		Makes a new run that keeps results of another one and does the rest again. The other run is not touched. The keys of steps are
+		those that "cairn runs show" lists.`, `
+		  cairn runs fork wrun_01JD0000000000000000000000 --from charge
+		  cairn runs fork wrun_01JD0000000000000000000000 --drop charge --drop mail --reason "the price was wrong"`))
+	command.Flags().StringVar(&fork.From, "from", "", "do this `key`, and all that was first seen later, again")
+	command.Flags().StringArrayVar(&fork.Drop, "drop", nil, "do this `key` again, and keep all else; may be said several times")
+	command.Flags().StringVar(&fork.StartKey, "start-key", "", "`key` of the fork: saying the same again makes no second one")
+	return command
+}
+
+func newRunsDelete(s *System) *cobra.Command {
+	c, yes := &runChange{system: s}, false
+	c.check = func() error {
+		if !yes {
+			return errors.New("a run that is deleted is gone for good: say --yes")
+		}
+		return nil
+	}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		return run + " was deleted", e.Delete(ctx, run)
+	}
+	command := c.command("delete", "Remove a run that has ended, and all that belongs to it", `
+		Removes a run that has ended, with its journal, streams and lines. Its children and forks stay: they are runs of their own. "cairn
+		export" keeps a copy.`, `
+		  cairn runs delete wrun_01JD0000000000000000000000 --yes`)
+	command.Flags().BoolVar(&yes, "yes", false, "really remove it")
+	return command
+}
