@@ -140,6 +140,7 @@ func TestMisuseInside(t *testing.T) {
 			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) }) //nolint:contextcheck // the misuse
 			return err
 		}},
+		"an answer to no request": {code: "malformed", text: "came through no hook", do: func(ctx cairn.Context) error { return (&cairn.Request[int]{}).Reply(ctx, 1) }},
 		"a result that cannot be stored": {text: "chan int", do: func(ctx cairn.Context) error {
 			_, err := cairn.Do(ctx, "s", func(context.Context) (chan int, error) { return nil, nil })
 			return err

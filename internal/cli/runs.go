@@ -23,7 +23,9 @@ func newRuns(s *System) *cobra.Command {
 		Short: "List runs, look at one, or cancel, pause, fork or delete it",
 		Long: text(`
 			Lists runs, the newest first. It only reads, and so does "runs show". The other commands change a run, whether or not a
-			program that executes it is there: it learns of that, or does when it is started.`) +
+			program that executes it is there: it learns of that, or does when it is started.
+
+			Attributes are compared as "runs show" prints them.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn runs
@@ -31,7 +33,7 @@ func newRuns(s *System) *cobra.Command {
 			  cairn runs --attribute customer=ada --limit 100 --json
 			  cairn runs show wrun_01JD0000000000000000000000
 			  cairn runs cancel wrun_01JD0000000000000000000000 --reason "the customer changed her mind"`),
-		Args: cobra.NoArgs,
+		Args: onlyFlags,
 		RunE: l.run,
 	}
 	storeFlag(command, &l.store)
@@ -46,6 +48,16 @@ func newRuns(s *System) *cobra.Command {
 	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object for each run")
 	command.AddCommand(newRunsShow(s), newRunsCancel(s), newRunsTerminate(s), newRunsPause(s), newRunsResume(s), newRunsFork(s), newRunsDelete(s))
 	return command
+}
+
+// onlyFlags refuses arguments, and guesses what somebody wants who names a run.
+func onlyFlags(command *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		if _, err := parseRun(args[0]); err == nil {
+			return fmt.Errorf("to look at one run: %s show %s", command.CommandPath(), args[0])
+		}
+	}
+	return cobra.NoArgs(command, args)
 }
 
 // runList lists runs.

@@ -216,6 +216,9 @@ func Refusal(err error) *journal.Error {
 
 // Reply answers a delivery. Its sender, if it waits, gets the value once it is durable. A second answer is ignored.
 func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error) error {
+	if d.hook == nil {
+		return journal.Errorf(journal.CodeMalformed, "this request came through no hook: answer the one that ReceiveRequest returned")
+	}
 	if err := b.enterWith("what was delivered", d.hook.line.x); err != nil {
 		return err
 	}
