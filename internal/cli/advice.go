@@ -12,6 +12,9 @@ import (
 func advice(err error) string {
 	e, ok := errors.AsType[*journal.Error](err)
 	if errors.Is(err, fs.ErrNotExist) {
+		if ok && e.Code == journal.CodeUnreachable {
+			return "check that the path is right: --store or " + storeVariable + " names the database"
+		}
 		return "check that the path is right"
 	}
 	if !ok {
