@@ -41,7 +41,16 @@ func advice(err error) string {
 		return "check that this is the right database; name another one with --store"
 	case journal.CodeSchemaTooNew:
 		return "upgrade cairn: a newer version has written this database"
+	case journal.CodeStepNotFound:
+		return "cairn runs show RUN lists the keys of steps, cairn export RUN has all of them"
+	case journal.CodeStartKeyConflict:
+		return "say another key, or the same as the first time"
+	case journal.CodeLimitExceeded:
+		return "say less: docs/limits.md has the limits"
 	case journal.CodeReadOnly:
+		if strings.HasPrefix(e.Message, "sqlite:") || strings.HasPrefix(e.Message, "postgres:") {
+			return "you may not write to this database: do it as the user that your program runs as"
+		}
 		return "start your program once: it brings the database up to date"
 	case journal.CodeStreamNotFound:
 		return "cairn stream RUN lists the streams of a run; --follow waits for one that comes later"

@@ -53,11 +53,19 @@ func Main() int {
 
 // Run carries out a command line and returns its exit code.
 func Run(ctx context.Context, args []string, s *System) int {
+	out := &answer{to: s.Out}
+	own := *s
+	own.Out = out
+	s = &own
 	root := newRoot(s)
 	root.SetArgs(args)
 	understood := false // what goes wrong before a command begins is the command line's fault
 	root.PersistentPreRun = onStart(&understood)
 	command, err := root.ExecuteContextC(ctx)
+	if err == nil && out.err != nil { // half an answer is none
+		fmt.Fprintf(s.Err, "cairn: the answer could not be written: %v\nnext: make room where it goes, and ask again\n", out.err)
+		return ExitProblem
+	}
 	switch {
 	case err == nil:
 		return ExitOK
@@ -74,6 +82,20 @@ func Run(ctx context.Context, args []string, s *System) int {
 	}
 	fmt.Fprintf(s.Err, "cairn: %v\nnext: %s\n", err, advice(err))
 	return ExitProblem
+}
+
+// answer is standard output. It remembers what could not be written.
+type answer struct {
+	to  io.Writer
+	err error
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	n, err := a.to.Write(p)
+	if a.err == nil {
+		a.err = err
+	}
+	return n, err
 }
 
 // errProblems ends a command that has shown the problems itself.

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -212,12 +215,12 @@ func colourOf(level int) string {
 	}
 }
 
-// printable writes what would move a terminal's cursor as what it is: a line stays a line.
+// printable writes what would move a terminal's cursor, or is no text, as what it is: a line stays a line.
 func printable(s string) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return s
 	}
-	quoted := fmt.Sprintf("%q", s)
+	quoted := strconv.Quote(s)
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 

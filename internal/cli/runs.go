@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,10 +18,17 @@ import (
 )
 
 func newRuns(s *System) *cobra.Command {
+	command := newRunList(s, "runs", "List runs, look at one, or cancel, pause, fork or delete it")
+	command.AddCommand(newRunList(s, "list", `List runs: the same as "cairn runs"`), newRunsShow(s), newRunsCancel(s), newRunsTerminate(s), newRunsPause(s),
+		newRunsResume(s), newRunsFork(s), newRunsDelete(s))
+	return command
+}
+
+func newRunList(s *System, use, short string) *cobra.Command {
 	l := &runList{system: s}
 	command := &cobra.Command{
-		Use:   "runs",
-		Short: "List runs, look at one, or cancel, pause, fork or delete it",
+		Use:   use,
+		Short: short,
 		Long: text(`
 			Lists runs, the newest first. It only reads, and so does "runs show". The other commands change a run, whether or not a
 			program that executes it is there: it learns of that, or does when it is started.
@@ -46,7 +54,7 @@ func newRuns(s *System) *cobra.Command {
 	flags.IntVar(&l.limit, "limit", 20, "list at most `n` runs, up to 1000")
 	flags.StringVar(&l.cursor, "cursor", "", "go on after a page; the one before says with which `text`")
 	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object for each run")
-	command.AddCommand(newRunsShow(s), newRunsCancel(s), newRunsTerminate(s), newRunsPause(s), newRunsResume(s), newRunsFork(s), newRunsDelete(s))
+	flags.StringVar(&l.parent, "parent", "", "list the children of this `run` only")
 	return command
 }
 
@@ -64,7 +72,7 @@ func onlyFlags(command *cobra.Command, args []string) error {
 type runList struct {
 	system           *System
 	store, namespace string
-	workflow         string
+	workflow, parent string
 	statuses         []string
 	attributes       []string
 	since            time.Duration
@@ -75,6 +83,9 @@ type runList struct {
 
 func (l *runList) run(command *cobra.Command, _ []string) error {
 	filter, err := l.filter()
+	if err == nil && len(l.statuses) == 0 && command.Flags().Changed("status") {
+		err = errors.New("--status names no state")
+	}
 	if err != nil {
 		return &usageError{err}
 	}
@@ -85,6 +96,9 @@ func (l *runList) run(command *cobra.Command, _ []string) error {
 	}
 	defer func() { _ = db.Close() }()
 	list, err := db.Runs(ctx, l.namespace, filter, store.Page{Limit: l.limit, Cursor: l.cursor, Desc: true})
+	if journal.CodeOf(err) == journal.CodeMalformed {
+		return &usageError{err}
+	}
 	if err != nil {
 		return err
 	}
@@ -109,7 +123,7 @@ func (l *runList) filter() (store.RunFilter, error) {
 	for _, name := range l.statuses {
 		status, err := journal.ParseStatus(name)
 		if err != nil {
-			return f, fmt.Errorf("--status %s: want pending, running, completed, failed or cancelled", name)
+			return f, fmt.Errorf("--status %s: want pending, running (also what is parked or being cancelled), completed, failed or cancelled", name)
 		}
 		f.Statuses = append(f.Statuses, status)
 	}
@@ -121,7 +135,16 @@ func (l *runList) filter() (store.RunFilter, error) {
 		if f.Attributes == nil {
 			f.Attributes = map[string]string{}
 		}
+		if other, twice := f.Attributes[key]; twice && other != value {
+			return f, fmt.Errorf("--attribute %s: no run has two values of it", key)
+		}
 		f.Attributes[key] = value
+	}
+	if l.parent != "" {
+		var err error
+		if f.Parent, err = parseRun(l.parent); err != nil {
+			return f, err
+		}
 	}
 	if l.limit < 1 || l.limit > store.MaxLimit {
 		return f, fmt.Errorf("--limit %d: want 1 to %d", l.limit, store.MaxLimit)
@@ -210,6 +233,14 @@ func newJSONRun(r *journal.Run) *jsonRun {
 		StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.CompletedAt), ParentID: runText(r.Parent), RootID: runText(r.Root), ForkOfID: runText(r.ForkedFrom),
 		StartKey: r.StartKey, Attributes: engine.UserAttributes(r.Attributes),
 	}
+}
+
+// oneRun wants the id of a run.
+func oneRun(command *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one run: %s RUN; cairn runs lists them", command.CommandPath())
+	}
+	return nil
 }
 
 // timeText writes a time, "" if there is none.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -28,7 +30,7 @@ type runChange struct {
 // command makes the command of a change.
 func (c *runChange) command(verb, short, long, example string) *cobra.Command {
 	command := &cobra.Command{
-		Use: verb + " RUN", Short: short, Long: text(long) + "\n\n" + exitCodes, Example: text(example), Args: cobra.ExactArgs(1), RunE: c.run,
+		Use: verb + " RUN", Short: short, Long: text(long) + "\n\n" + exitCodes, Example: text(example), Args: oneRun, RunE: c.run,
 	}
 	storeFlag(command, &c.store)
 	namespaceFlag(command, &c.namespace)
@@ -42,7 +44,7 @@ func (c *runChange) noted(command *cobra.Command) *cobra.Command {
 }
 
 func (c *runChange) signed(command *cobra.Command) *cobra.Command {
-	command.Flags().StringVar(&c.actor, "actor", "", "`who` wants it, noted with the run (default $USER)")
+	command.Flags().StringVar(&c.actor, "actor", "", "`who` wants it, noted with the run (default $USER, else cairn)")
 	return command
 }
 
@@ -50,6 +52,9 @@ func (c *runChange) run(command *cobra.Command, args []string) error {
 	id, err := parseRun(args[0])
 	if err != nil {
 		return err
+	}
+	if !utf8.ValidString(c.reason + c.actor) {
+		return &usageError{errors.New("--reason and --actor must be UTF-8")}
 	}
 	if c.check != nil {
 		if err := c.check(); err != nil {
@@ -97,7 +102,13 @@ func (c *runChange) change(ctx context.Context, db store.Store, run string) (sai
 func newRunsCancel(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return run + " was asked to stop: its program cleans up, and ends it", e.Cancel(ctx, run, c.reason, c.actor)
+		if err := e.Cancel(ctx, run, c.reason, c.actor); err != nil {
+			return "", err
+		}
+		if info, err := e.Describe(ctx, run); err != nil || !info.EndedAt.IsZero() {
+			return run + " has ended", err // it had not begun
+		}
+		return run + " was asked to stop: its program cleans up, and ends it", nil
 	}
 	return c.noted(c.command("cancel", "Ask a run to stop", `
 		Asks a run to stop. Its code sees that its context has ended, cleans up, and ends as it sees fit; its children are asked, too.
@@ -138,6 +149,9 @@ func newRunsResume(s *System) *cobra.Command {
 func newRunsFork(s *System) *cobra.Command {
 	c, fork := &runChange{system: s}, cairn.Fork{}
 	c.check = func() error {
+		if slices.Contains(fork.Drop, "") {
+			return errors.New("--drop names no key")
+		}
 		if (fork.From == "") == (len(fork.Drop) == 0) {
 			return errors.New("say --from or --drop, one of them: what is to be done again")
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -31,7 +32,7 @@ func newRunsShow(s *System) *cobra.Command {
 		Example: text(`
 			  cairn runs show wrun_01JD0000000000000000000000
 			  cairn runs show wrun_01JD0000000000000000000000 --steps 1000 --json`),
-		Args: cobra.ExactArgs(1),
+		Args: oneRun,
 		RunE: r.run,
 	}
 	storeFlag(command, &r.store)
@@ -55,6 +56,7 @@ type shownRun struct {
 	waits   []engine.WaitingFor
 	problem *journal.Error           // why it failed, or is parked
 	stop    *journal.CancelRequested // who asked it to stop, and why; nil: nobody did
+	pause   *journal.RunParked       // who paused it; nil: it is not paused by anybody
 	steps   []*journal.Step
 	earlier bool // there are steps before those
 }
@@ -90,11 +92,19 @@ func (r *runShow) read(ctx context.Context, db store.Store, id journal.ID) (*sho
 	if err != nil {
 		return nil, err
 	}
+	if len(j.Events) == 0 {
+		return nil, journal.Errorf(journal.CodeCorrupt, "%s has no events", journal.PrefixRun.Format(id))
+	}
 	shown := &shownRun{stop: stopOf(j.Events)}
 	if shown.run, err = db.Run(ctx, r.namespace, id, store.ResolveAll); err != nil {
 		return nil, err
 	}
-	shown.waits, shown.problem = engine.WaitsIn(j, journal.TimeOf(r.system.Now()))
+	if !shown.run.Status.Terminal() { // it may have ended since
+		shown.waits, shown.problem = engine.WaitsIn(j, journal.TimeOf(r.system.Now()))
+	}
+	if shown.run.ParkedAt != 0 {
+		shown.pause = pauseOf(j.Events)
+	}
 	if failure := engine.FailureOf(shown.run); failure != nil {
 		shown.problem = failure
 	}
@@ -106,6 +116,9 @@ func (r *runShow) read(ctx context.Context, db store.Store, id journal.ID) (*sho
 		return nil, err
 	}
 	slices.Reverse(steps.Data)
+	for _, s := range steps.Data {
+		correct(s, shown.run, j.Events)
+	}
 	shown.steps, shown.earlier = steps.Data, steps.HasMore
 	return shown, nil
 }
@@ -121,6 +134,40 @@ func stopOf(events []journal.Event) *journal.CancelRequested {
 		}
 	}
 	return nil
+}
+
+// pauseOf returns who paused a run that is parked, nil if nobody did.
+func pauseOf(events []journal.Event) *journal.RunParked {
+	for _, e := range slices.Backward(events) {
+		if d, parked := e.Data.(*journal.RunParked); parked {
+			if d.Asked {
+				return d
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// correct makes a step that people look at. When one ended that a fork has kept, or that was written down later, its outcome says; and one that its run has
+// left behind does not go on.
+func correct(s *journal.Step, run *journal.Run, events []journal.Event) {
+	if i := s.LastSeq - 1; i >= 0 && i < int64(len(events)) {
+		var began journal.Time
+		var took int64
+		switch d := events[i].Data.(type) {
+		case *journal.StepCompleted:
+			began, took = d.StartedAt, d.Took
+		case *journal.StepFailed:
+			began, took = d.StartedAt, d.Took
+		}
+		if began != 0 && s.CompletedAt != 0 {
+			s.CompletedAt = began.Add(time.Duration(took) * time.Millisecond)
+		}
+	}
+	if run.Status.Terminal() && !s.Status.Terminal() {
+		s.Status, s.CompletedAt = journal.StatusCancelled, run.CompletedAt
+	}
 }
 
 func (r *runShow) print(shown *shownRun) {
@@ -148,8 +195,15 @@ func (r *runShow) print(shown *shownRun) {
 	if shown.problem != nil {
 		line("error", shown.problem.Error())
 	}
+	if shown.pause != nil {
+		line("paused by", shown.pause.Actor)
+	}
 	if shown.stop != nil {
-		line("stopped by", shown.stop.Actor)
+		asked := "asked to stop by"
+		if run.Status == journal.StatusCancelled {
+			asked = "stopped by"
+		}
+		line(asked, shown.stop.Actor)
 		line("because", shown.stop.Reason)
 	}
 	for i := range shown.waits {
@@ -222,6 +276,7 @@ type jsonShown struct {
 
 	Error *jsonError `json:"error,omitempty"`
 	Stop  *jsonStop  `json:"stop,omitempty"`
+	Pause *jsonStop  `json:"pause,omitempty"`
 	Waits []jsonWait `json:"waits,omitempty"`
 	Steps []jsonStep `json:"steps,omitempty"`
 }
@@ -266,6 +321,9 @@ func newJSONShown(shown *shownRun) *jsonShown {
 	out := &jsonShown{jsonRun: newJSONRun(shown.run), Error: newJSONError(shown.problem)}
 	if shown.stop != nil {
 		out.Stop = &jsonStop{shown.stop.Actor, shown.stop.Reason}
+	}
+	if shown.pause != nil {
+		out.Pause = &jsonStop{shown.pause.Actor, shown.pause.Error.Message}
 	}
 	for _, w := range shown.waits {
 		out.Waits = append(out.Waits, jsonWait{w.Kind, w.Key, timeText(w.Until), w.Token, runText(w.Child), newJSONError(w.Error)})

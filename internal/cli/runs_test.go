@@ -2,6 +2,10 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +14,12 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/cli"
 )
+
+// stuck tries its step again in an hour.
+var stuck = cairn.NewWorkflow("stuck", func(ctx cairn.Context, _ int) (int, error) {
+	return cairn.NewStep("push", func(context.Context, int) (int, error) { return 0, errors.New("it does not move") }).
+		Retry(cairn.RetryPolicy{Attempts: 9, First: time.Hour}).Do(ctx, 0)
+})
 
 // A program that executes a run learns what the command line does to it.
 func TestRunsOfAnotherProcess(t *testing.T) {
@@ -42,6 +52,24 @@ func TestRunsOfAnotherProcess(t *testing.T) {
 		shown := say("runs", "show", run.ID())
 		require.Regexp(t, `(?m)^state +cancelled$`, shown)
 		require.Regexp(t, `(?m)^because +enough$`, shown)
-		require.Regexp(t, `(?m)^greet +completed +2 `, shown)
+		greeted := regexp.MustCompile(`(?m)^greet +completed +2 .*$`)
+		require.Regexp(t, greeted, shown)
+
+		fork, _, _ := strings.Cut(say("runs", "fork", run.ID(), "--from", "sleep"), " ")
+		require.Equal(t, greeted.FindString(shown), greeted.FindString(say("runs", "show", fork)), "it is as long ago, and took as long, as in the run that it is from")
+
+		failing, err := stuck.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			info, err := failing.Describe(t.Context())
+			return err == nil && len(info.Waits) == 1 && info.Waits[0].Kind == "retry"
+		}, time.Minute, 5*time.Millisecond)
+		require.Regexp(t, `(?m)^waits for +retry, push, until .*it does not move$`, say("runs", "show", failing.ID()))
+		require.Contains(t, say("runs", "terminate", failing.ID()), "has ended")
+		require.Regexp(t, `(?m)^push +cancelled +1 `, say("runs", "show", failing.ID()), "a step does not go on when its run has ended")
+
+		later, err := chat.Start(t.Context(), e, 0, cairn.StartAfter(time.Hour))
+		require.NoError(t, err)
+		require.Contains(t, say("runs", "cancel", later.ID()), "has ended", "it had not begun")
 	})
 }

@@ -47,7 +47,7 @@ func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor,
 
 // WaitsIn is [Engine.Waits] for who has the whole journal of a run, and no engine.
 func WaitsIn(j *store.Journal, now journal.Time) (waits []WaitingFor, parked *journal.Error) {
-	if j.Run.Status.Terminal() {
+	if j.Run.Status.Terminal() || len(j.Events) == 0 {
 		return nil, nil
 	}
 	m := newMemos()

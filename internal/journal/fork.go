@@ -62,6 +62,9 @@ func (e *Event) IsOutline() bool {
 // Fork returns the command that makes a new run out of another one, which is not touched and may go on. The new run belongs to nobody, and is due at once; the
 // command must say in whose name it is written. The log of the source may be an outline: see [Event.IsOutline].
 func Fork(namespace string, source *Run, ref int64, log []Event, run ID, spec *ForkSpec) (*Command, error) {
+	if len(log) == 0 {
+		return nil, Errorf(CodeCorrupt, "%s has no events", PrefixRun.Format(source.ID))
+	}
 	created, ok := log[0].Data.(*RunCreated)
 	switch {
 	case !ok || created.Dialect != Engine:
@@ -77,8 +80,12 @@ func Fork(namespace string, source *Run, ref int64, log []Event, run ID, spec *F
 	if err := p.find(); err != nil {
 		return nil, err
 	}
-	for _, key := range append(slices.Clone(spec.Drop), spec.From) {
-		if key != "" && p.first[key] == 0 {
+	again := slices.Clone(spec.Drop)
+	if spec.From != "" {
+		again = append(again, spec.From)
+	}
+	for _, key := range again {
+		if p.first[key] == 0 {
 			return nil, Errorf(CodeStepNotFound, "nothing in %s has the key %q: its history shows the keys", PrefixRun.Format(source.ID), key)
 		}
 		p.drop[key] = true
