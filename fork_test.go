@@ -202,6 +202,7 @@ func TestForkMisuse(t *testing.T) {
 			"either the key":                  {From: "last", Drop: []string{"last"}},
 			`has the key "nowhere"`:           {From: "nowhere"},
 			`has the key "lost": its history`: {Drop: []string{"last", "lost"}},
+			`has the key ""`:                  {Drop: []string{""}},
 		} {
 			_, err := m.wf.Fork(t.Context(), e, source.ID(), f)
 			require.ErrorContains(t, err, want)

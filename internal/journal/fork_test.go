@@ -162,10 +162,13 @@ func TestForkRefuses(t *testing.T) {
 		{b, ForkSpec{From: "a", Drop: []string{"a"}}, CodeMalformed},
 		{b, ForkSpec{From: "charge"}, CodeStepNotFound},
 		{b, ForkSpec{Drop: []string{"a", "charge"}}, CodeStepNotFound},
+		{b, ForkSpec{Drop: []string{"a", ""}}, CodeStepNotFound},
 	} {
 		_, err := Fork(ns, c.b.state(theRun).Run, 1, c.b.logs[theRun], another, &c.spec)
 		require.Equal(t, c.code, CodeOf(err))
 	}
+	_, err := Fork(ns, b.state(theRun).Run, 1, nil, another, &ForkSpec{From: "a"})
+	require.Equal(t, CodeCorrupt, CodeOf(err))
 	for _, cmd := range []*Command{
 		{Events: []Event{keyed("b", &StepCompleted{})}, Keeps: []Keep{{Ref: 1, First: 1, Last: 2}}},
 		{Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}, started()}, Keeps: []Keep{{Before: 2, First: 1, Last: 2}}},
@@ -175,7 +178,7 @@ func TestForkRefuses(t *testing.T) {
 		_, err := b.try(cmd)
 		require.Equal(t, CodeMalformed, CodeOf(err))
 	}
-	_, err := b.try(&Command{
+	_, err = b.try(&Command{
 		Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}}, Keeps: []Keep{{Before: 0, Ref: 1, First: 1, Last: 1}},
 	})
 	require.Equal(t, CodeIllegalTransition, CodeOf(err), "nothing comes before its birth")
