@@ -21,13 +21,18 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(withPostgres{m}, map[string]func(){
 		"cairn": func() { os.Exit(cli.Main()) },
 		"seed":  seedCommand,
 		"sql":   sqlCommand,
 		"talk":  talkCommand,
 	})
 }
+
+// withPostgres stops the server that tests have started.
+type withPostgres struct{ m *testing.M }
+
+func (w withPostgres) Run() int { return pgtest.Run(w.m) }
 
 func TestScripts(t *testing.T) {
 	t.Parallel()
@@ -42,7 +47,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// onEveryStore runs a test on SQLite, and on the PostgreSQL server that is named.
+// onEveryStore runs a test on SQLite and on PostgreSQL.
 func onEveryStore(t *testing.T, test func(t *testing.T, address string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -51,9 +56,6 @@ func onEveryStore(t *testing.T, test func(t *testing.T, address string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		if os.Getenv(pgtest.URLVariable) == "" {
-			t.Skip("no PostgreSQL server is named; make test names one")
-		}
 		test(t, pgtest.URL(t))
 	})
 }
@@ -147,9 +149,6 @@ func TestInterrupted(t *testing.T) {
 
 func TestDoctorOnPostgres(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(pgtest.URLVariable) == "" {
-		t.Skip("no PostgreSQL server is named; make test names one")
-	}
 	address := pgtest.URL(t)
 	doctor := func() string {
 		var out, errs bytes.Buffer

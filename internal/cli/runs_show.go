@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -153,16 +152,9 @@ func pauseOf(events []journal.Event) *journal.RunParked {
 // left behind does not go on.
 func correct(s *journal.Step, run *journal.Run, events []journal.Event) {
 	if i := s.LastSeq - 1; i >= 0 && i < int64(len(events)) {
-		var began journal.Time
-		var took int64
-		switch d := events[i].Data.(type) {
-		case *journal.StepCompleted:
-			began, took = d.StartedAt, d.Took
-		case *journal.StepFailed:
-			began, took = d.StartedAt, d.Took
-		}
-		if began != 0 && s.CompletedAt != 0 {
-			s.CompletedAt = began.Add(time.Duration(took) * time.Millisecond)
+		outcome, over := events[i].Data.(interface{ EndedAt() journal.Time })
+		if over && outcome.EndedAt() != 0 {
+			s.CompletedAt = outcome.EndedAt()
 		}
 	}
 	if run.Status.Terminal() && !s.Status.Terminal() {
@@ -323,7 +315,10 @@ func newJSONShown(shown *shownRun) *jsonShown {
 		out.Stop = &jsonStop{shown.stop.Actor, shown.stop.Reason}
 	}
 	if shown.pause != nil {
-		out.Pause = &jsonStop{shown.pause.Actor, shown.pause.Error.Message}
+		out.Pause = &jsonStop{Actor: shown.pause.Actor}
+		if why := shown.pause.Error; why != nil {
+			out.Pause.Reason = why.Message
+		}
 	}
 	for _, w := range shown.waits {
 		out.Waits = append(out.Waits, jsonWait{w.Kind, w.Key, timeText(w.Until), w.Token, runText(w.Child), newJSONError(w.Error)})

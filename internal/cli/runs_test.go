@@ -46,12 +46,12 @@ func TestRunsOfAnotherProcess(t *testing.T) {
 			return err == nil && info.Phase == "parked" && info.Error != nil && info.Error.Message == "a break"
 		}, time.Minute, 5*time.Millisecond)
 		say("runs", "resume", run.ID())
-		say("runs", "cancel", run.ID(), "--reason", "enough")
+		say("runs", "cancel", run.ID(), "--reason", "enough\u009b31m")
 		_, err = run.Result(t.Context())
 		require.ErrorIs(t, err, cairn.ErrCancelled)
 		shown := say("runs", "show", run.ID())
 		require.Regexp(t, `(?m)^state +cancelled$`, shown)
-		require.Regexp(t, `(?m)^because +enough$`, shown)
+		require.Regexp(t, `(?m)^because +enough\\u009b31m$`, shown, "no control character reaches the terminal")
 		greeted := regexp.MustCompile(`(?m)^greet +completed +2 .*$`)
 		require.Regexp(t, greeted, shown)
 

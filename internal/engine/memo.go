@@ -154,7 +154,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		s.starts = 0
 	case *journal.StepCompleted:
 		s := m.get(e.Key, kindStep)
-		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.StartedAt+journal.Time(d.Took)
+		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.EndedAt()
 		s.copied, s.completed = e.Seq <= m.kept, e.Seq
 		s.streamsClosed = d.StreamsClosed
 		for _, path := range d.Closes {
@@ -163,7 +163,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepFailed:
 		s := m.get(e.Key, kindStep)
 		s.copied, s.completed = e.Seq <= m.kept, e.Seq
-		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.StartedAt+journal.Time(d.Took)
+		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.EndedAt()
 		if s.failed == nil {
 			s.failed = &journal.Error{Code: journal.CodeInternal, Message: "the step failed"}
 		}

@@ -218,6 +218,12 @@ type Annotated struct {
 	Value   Payload `cbor:"-"`
 }
 
+// EndedAt is when the attempt ended. It was written down later: in a fork that keeps it, much later.
+func (d *StepCompleted) EndedAt() Time { return d.StartedAt + Time(d.Took) }
+
+// EndedAt is when the last attempt ended, see [StepCompleted.EndedAt].
+func (d *StepFailed) EndedAt() Time { return d.StartedAt + Time(d.Took) }
+
 // EventType implements [Data].
 func (*RunCreated) EventType() EventType { return EventRunCreated }
 

@@ -73,7 +73,10 @@ func URL(tb testing.TB) string {
 }
 
 // Main runs the tests of a package, stops the cluster if there is one, and exits.
-func Main(m *testing.M) {
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is [Main] for who has more to do before the process exits. It returns the exit code.
+func Run(m *testing.M) int {
 	code := m.Run()
 	if err := shared.stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -82,7 +85,7 @@ func Main(m *testing.M) {
 	if anySkipped.Load() {
 		fmt.Fprintf(os.Stderr, "\n*** %s ***\n\n", skipped)
 	}
-	os.Exit(code)
+	return code
 }
 
 // serverURL is the address of the server, which is started if need be.
