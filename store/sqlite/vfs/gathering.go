@@ -1,8 +1,12 @@
-// Package vfs has a file system for SQLite that gathers what is written to a write-ahead log.
+// Package vfs has a file system for SQLite that makes it cheaper to append to a write-ahead log.
 //
-// SQLite writes each page of a commit with two calls of the system. This file system keeps what is appended to a log, and writes all of it with one call when
+// It gathers. SQLite writes each page of a commit with two calls of the system. This file system keeps what is appended to a log, and writes all of it with one call when
 // the last page of a commit has come, or the log is read, synced, or anything else is done with it. Others never miss what is kept back: they read a page of
 // the log only after its commit was announced. A process that dies before had not committed.
+//
+// And it makes room. To sync a file that has grown, the system also writes where its new blocks are; to sync one whose blocks were there before it need not, and is nearly twice as
+// fast. So a log that has come to its end is made longer by more than is needed, with zeros: a page of zeros is none, and whoever reads the log ends there.
+// Only who commits does that, and beyond the end of the file, so nobody else can have written there.
 package vfs
 
 import (
@@ -17,6 +21,12 @@ import (
 
 // maxGathered is how much of a log is kept back at most. SQLite's own file system writes less than 128 KiB with one call.
 const maxGathered = 120 << 10
+
+// roomMade is by how much a log is made longer than it needs to be. More would make the commit that has to wait for it noticeably slower.
+const roomMade = 256 << 10
+
+// zeros are what room is made of.
+var zeros [64 << 10]byte
 
 var registered struct {
 	sync.Mutex
@@ -60,6 +70,7 @@ type log struct {
 	size    int     // how much before the end is kept back
 	buf     uintptr // where: C memory of maxGathered bytes; 0: none yet
 	commits bool    // the page that follows is the last one of a commit
+	room    int64   // up to where the file has blocks, as far as is known
 }
 
 // Before each page is a header. It says how large the database is after the commit if the page is its last one, and 0 otherwise.
@@ -127,7 +138,35 @@ func (l *log) flush(tls *libc.TLS, file uintptr) int32 {
 		return lib.SQLITE_OK
 	}
 	l.size = 0
-	return layer.Function[layer.MoveFunc](l.below.FxWrite)(tls, file, l.buf, int32(n), l.end-int64(n))
+	grows := l.end > l.room && l.end > l.length(tls, file)
+	rc := layer.Function[layer.MoveFunc](l.below.FxWrite)(tls, file, l.buf, int32(n), l.end-int64(n))
+	if rc == lib.SQLITE_OK && grows {
+		l.makeRoom(tls, file)
+	}
+	return rc
+}
+
+// length asks how long the file is: another connection may have made room, or begun the log anew.
+func (l *log) length(tls *libc.TLS, file uintptr) int64 {
+	out := libc.Xmalloc(tls, 8)
+	if out == 0 {
+		return l.room
+	}
+	defer libc.Xfree(tls, out)
+	if layer.Function[layer.SizeFunc](l.below.FxFileSize)(tls, file, out) == lib.SQLITE_OK {
+		l.room = *layer.At[int64](out)
+	}
+	return l.room
+}
+
+// makeRoom makes the file longer than it needs to be. Where that fails, on a disk that is nearly full, the file grows with what is written to it, and the next to reach its
+// end tries again.
+func (l *log) makeRoom(tls *libc.TLS, file uintptr) {
+	for l.room = l.end; l.room < l.end+roomMade; l.room += int64(len(zeros)) {
+		if rc := layer.Function[layer.MoveFunc](l.below.FxWrite)(tls, file, layer.Address(&zeros[0]), int32(len(zeros)), l.room); rc != lib.SQLITE_OK {
+			return
+		}
+	}
 }
 
 func read(tls *libc.TLS, file, buf uintptr, n int32, at int64) int32 {
@@ -151,6 +190,7 @@ func truncate(tls *libc.TLS, file uintptr, size int64) int32 {
 	if rc := l.flush(tls, file); rc != lib.SQLITE_OK {
 		return rc
 	}
+	l.room = min(l.room, size)
 	return layer.Function[layer.CutFunc](l.below.FxTruncate)(tls, file, size)
 }
 

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -110,6 +111,58 @@ func othersSeeWhatIsCommitted(t *testing.T, synchronous string) {
 	var sound string
 	require.NoError(t, readers[1].QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
 	require.Equal(t, "ok", sound)
+}
+
+// TestRoom lets connections with and without room of their own write to one log in turns. The log is longer than it needs to be, grows seldom, and has what each has written;
+// opened after it was left as a process leaves it that is killed, it is whole.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	name, err := vfs.Gathering("")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.db")
+	writers := []*sql.DB{open(t, path, name, "full"), open(t, path, name, "full"), open(t, path, "", "full")}
+	_, err = writers[0].ExecContext(t.Context(), `create table x (id integer primary key, body blob)`)
+	require.NoError(t, err)
+	long := func() int64 {
+		info, err := os.Stat(path + "-wal")
+		require.NoError(t, err)
+		return info.Size()
+	}
+	grown, last := 0, int64(0)
+	for i := range 400 {
+		w := writers[0]
+		if i >= 100 { // before, one alone writes
+			w = writers[rnd.IntN(len(writers))]
+		}
+		_, err := w.ExecContext(t.Context(), `insert into x values (?, zeroblob(?))`, i, 1+rnd.IntN(2000))
+		require.NoError(t, err)
+		if now := long(); now > last {
+			last = now
+			if i < 100 {
+				grown++
+			}
+		}
+	}
+	require.Less(t, grown, 10, "a commit seldom makes the log longer")
+	require.Positive(t, grown)
+
+	left := filepath.Join(dir, "left.db")
+	for _, end := range []string{"", "-wal"} { // without its index, which is made of the log then
+		content, err := os.ReadFile(path + end)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(left+end, content, 0o600))
+	}
+	for _, vfs := range []string{name, ""} {
+		db := open(t, left, vfs, "full")
+		require.Len(t, contents(t, db), 400)
+		var sound string
+		require.NoError(t, db.QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
+		require.Equal(t, "ok", sound)
+	}
 }
 
 func TestGatheringIsRegisteredOnce(t *testing.T) {

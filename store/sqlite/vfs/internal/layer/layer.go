@@ -106,6 +106,9 @@ func Wrap(tls *libc.TLS, file, layer uintptr, change func(m *lib.Tsqlite3_io_met
 // At returns what is at an address of SQLite's memory, which Go's collector knows nothing of.
 func At[T any](address uintptr) *T { return *(**T)(unsafe.Pointer(&address)) }
 
+// Address is where a variable of a package is, for SQLite to read. It must not be one of a goroutine's stack, which moves.
+func Address[T any](v *T) uintptr { return uintptr(unsafe.Pointer(v)) }
+
 // PointerTo makes a function of a package, not a closure, one that SQLite can call.
 func PointerTo[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&f)) }
 
