@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -290,19 +291,31 @@ func onlyCreates(cmd *journal.Command) bool {
 func (b *batch) unread() []*runBatch {
 	var runs []*runBatch
 	for _, r := range b.runs {
-		if b.careful || r.state == nil || slices.ContainsFunc(r.tickets, func(t *Ticket) bool { return mustRead(t.cmd, r.state) }) {
+		if b.careful || r.state == nil || r.mustRead() {
 			runs = append(runs, r)
 		}
 	}
 	return runs
 }
 
-// mustRead reports whether a command depends on more than the run's remembered state.
-func mustRead(cmd *journal.Command, s *journal.State) bool {
+func (r *runBatch) mustRead() bool {
+	appends := false
+	for _, t := range r.tickets {
+		if mustRead(t.cmd, r.state, appends) {
+			return true
+		}
+		appends = appends || len(t.cmd.Events) > 0
+	}
+	return false
+}
+
+// mustRead reports whether a command depends on more than the run's remembered state. Appends says that an earlier one of the batch appends events to the run, which
+// collide if that is not the truth.
+func mustRead(cmd *journal.Command, s *journal.State, appends bool) bool {
 	// A claim in an epoch that is known, with events, collides if what is remembered is not the truth; another must look.
 	blind := cmd.Lease == journal.LeaseWake || cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
 	// A release without events collides with nothing, and would write what is remembered of the run over a pause or a cancel.
-	blind = blind || cmd.Lease == journal.LeaseRelease && len(cmd.Events) == 0
+	blind = blind || cmd.Lease == journal.LeaseRelease && len(cmd.Events) == 0 && !appends
 	// A run that has ended may have been deleted, and a note collides with nothing that would show it.
 	blind = blind || s.Run != nil && s.Run.Status.Terminal() || onlyNotes(cmd)
 	return blind || !cmd.Guards.Delivery.Message.IsZero() || len(cmd.StartKeys()) > 0 ||
@@ -348,7 +361,7 @@ func (b *batch) reduceAll(now journal.Time) {
 func (r *runBatch) reduce(env journal.Env, outside *journal.Outside) {
 	r.was = r.state.Run
 	for _, t := range r.tickets {
-		t.result, t.err = nil, r.unreadable
+		t.result, t.err = nil, cmp.Or(r.unreadable, t.earlier.lost())
 		if t.err != nil {
 			continue
 		}

@@ -109,16 +109,23 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 // If ctx ends first, a command that was not yet taken up is withdrawn and ctx's error returned. Otherwise the
 // error has [journal.CodeOutcomeUnknown]: the command may still be applied.
 func (c *Committer) Do(ctx context.Context, cmd *journal.Command) (*journal.Result, error) {
-	t, err := c.Lead(ctx, cmd)
+	return c.DoAfter(ctx, cmd, nil)
+}
+
+// DoAfter is [Committer.Do] for a command that rests on an earlier one of the same run, which need not be durable yet (nil: on none). If that one was not
+// written, neither is this one, and the error has [journal.CodeStaleEpoch].
+func (c *Committer) DoAfter(ctx context.Context, cmd *journal.Command, earlier *Ticket) (*journal.Result, error) {
+	t, err := c.enqueue(ctx, cmd, earlier)
 	if err != nil {
 		return nil, err
 	}
+	c.lead(ctx)
 	return t.Wait(ctx)
 }
 
 // Lead is [Committer.Do] for who wants to know what became of a command for which ctx was too short.
 func (c *Committer) Lead(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
-	t, err := c.enqueue(ctx, cmd)
+	t, err := c.enqueue(ctx, cmd, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +133,16 @@ func (c *Committer) Lead(ctx context.Context, cmd *journal.Command) (*Ticket, er
 	return t, nil
 }
 
+// Put puts a command into the queue of its run and tells nobody: it goes with the next batch that somebody commits, at the latest that of who waits for it with
+// [Ticket.WaitOrLead].
+func (c *Committer) Put(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
+	return c.enqueue(ctx, cmd, nil)
+}
+
 // Submit puts a command into the queue of its run. It waits only while the committer is full. The command must not be
 // changed afterwards.
 func (c *Committer) Submit(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
-	t, err := c.enqueue(ctx, cmd)
+	t, err := c.enqueue(ctx, cmd, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +150,11 @@ func (c *Committer) Submit(ctx context.Context, cmd *journal.Command) (*Ticket, 
 	return t, nil
 }
 
-func (c *Committer) enqueue(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
+func (c *Committer) enqueue(ctx context.Context, cmd *journal.Command, earlier *Ticket) (*Ticket, error) {
 	if err := cmd.Check(); err != nil {
 		return nil, err
 	}
-	t := &Ticket{cmd: cmd, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()}
+	t := &Ticket{cmd: cmd, earlier: earlier, c: c, done: make(chan struct{}), bytes: commandBytes(cmd), submitted: time.Now()}
 	return t, c.put(ctx, t)
 }
 

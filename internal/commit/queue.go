@@ -30,7 +30,7 @@ type queue struct {
 	waiting int     // commands in lines that do not rest
 	puts    int64
 	picks   int64
-	alone   bool // the last pick was a single command
+	alone   bool // the last pick was of one run
 	closed  bool
 }
 
@@ -165,12 +165,15 @@ func (q *queue) grow() {
 	}
 }
 
-// company returns how many commands wait, and whether that is one as it was the last time.
+// company returns how many commands wait, and whether they are those of one run as they were the last time.
 func (q *queue) company() (waiting int, alone bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting, q.alone && q.waiting == 1
+	return q.waiting, q.alone && q.ofOne()
 }
+
+// ofOne reports whether one run alone has something to write: a command, and perhaps the one on which that rests. The lock is held.
+func (q *queue) ofOne() bool { return len(q.ready) == 1 && q.waiting <= 2 }
 
 func (q *queue) count() int {
 	q.mu.Lock()
@@ -182,7 +185,7 @@ func (q *queue) count() int {
 // held.
 func (q *queue) pick(limit, bytes int) []group {
 	q.picks++
-	q.alone = q.waiting == 1
+	q.alone = q.ofOne()
 	groups := make([]group, 0, min(q.waiting, len(q.ready), limit))
 	for len(q.ready) > 0 && limit > 0 && bytes > 0 {
 		l := q.ready[0]
@@ -250,8 +253,8 @@ func (q *queue) later(tickets []*Ticket, rest time.Duration) {
 	})
 }
 
-// withdraw takes a command back that is still in its line.
-func (q *queue) withdraw(t *Ticket) bool {
+// withdraw takes a command back that is still in its line, and tells all who wait for it why.
+func (q *queue) withdraw(t *Ticket, why error) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[t.key()]
@@ -264,6 +267,8 @@ func (q *queue) withdraw(t *Ticket) bool {
 			if !l.rests {
 				q.waiting--
 			}
+			t.err = why
+			close(t.done)
 			<-q.slots
 			return true
 		}

@@ -12,6 +12,7 @@ import (
 type Ticket struct {
 	cmd       *journal.Command
 	app       *Append // instead of a command
+	earlier   *Ticket // of the same run, on which this one rests; nil: on none
 	c         *Committer
 	bytes     int
 	number    int64     // of all that were put into the queue
@@ -45,8 +46,8 @@ func (t *Ticket) Wait(ctx context.Context) (*journal.Result, error) {
 		return t.result, t.err
 	default:
 	}
-	if t.c.queue.withdraw(t) {
-		return nil, context.Cause(ctx)
+	if t.c.queue.withdraw(t, context.Cause(ctx)) {
+		return nil, t.err
 	}
 	select {
 	case <-t.done: // it was answered at the same time
@@ -54,6 +55,37 @@ func (t *Ticket) Wait(ctx context.Context) (*journal.Result, error) {
 	default:
 		return nil, journal.Errorf(journal.CodeOutcomeUnknown, "gave up waiting while the command was being committed: %w", context.Cause(ctx))
 	}
+}
+
+// WaitOrLead waits like [Ticket.Wait], and after a while commits what there is, if nobody else has.
+func (t *Ticket) WaitOrLead(ctx context.Context, after time.Duration) (*journal.Result, error) {
+	patience := time.NewTimer(after)
+	select {
+	case <-t.done:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	patience.Stop()
+	t.c.cfg.Turn.Take("patience", t.number)
+	t.Lead(ctx)
+	return t.Wait(ctx)
+}
+
+// Lead commits what there is, if the command is not decided and nobody commits just now.
+func (t *Ticket) Lead(ctx context.Context) {
+	select {
+	case <-t.done:
+	default:
+		t.c.lead(ctx)
+	}
+}
+
+// lost says that a command on which others rest was not written. Whoever commits asks for it when that was decided: commands of one run keep their order.
+func (t *Ticket) lost() error {
+	if t == nil || t.err == nil {
+		return nil
+	}
+	return journal.Errorf(journal.CodeStaleEpoch, "what it rests on was not written: %w", t.err)
 }
 
 func (t *Ticket) key() store.RunKey {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/observe"
@@ -57,8 +58,10 @@ type exec struct {
 	phase    phase
 	run      *journal.Run
 	epoch    int64
-	died     bool // the last owner did
-	suspect  bool // that, and nothing was written since: starts are written down before the bodies
+	claim    *commit.Ticket // with which the run was taken back, until that is durable; see early.go
+	later    []func()       // what is done when it is
+	died     bool           // the last owner did
+	suspect  bool           // that, and nothing was written since: starts are written down before the bodies
 	memos    *memos
 	seen     int64 // all events up to here are known
 	ahead    map[int64]journal.Event
@@ -248,9 +251,11 @@ func (x *exec) owned(events []journal.Event) *journal.Command {
 func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 	pause := 5 * time.Millisecond
 	for {
-		res, err := x.me.committer.Do(x.eng.hard, cmd)
+		claim := x.unsettled()
+		res, err := x.me.committer.DoAfter(x.eng.hard, cmd, claim)
 		switch code := journal.CodeOf(err); {
 		case err == nil:
+			x.settled(claim, nil)
 			x.observe(res.Run, res.Appended, true)
 			x.wrote(res.Appended)
 			return res, nil
@@ -287,7 +292,7 @@ func (x *exec) refused(cmd *journal.Command, err error) {
 			return // that was what was refused
 		}
 	}
-	if _, parkErr := x.me.committer.Do(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}})); parkErr == nil {
+	if _, parkErr := x.me.committer.DoAfter(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}}), x.unsettled()); parkErr == nil {
 		x.observeParked(err)
 	}
 }

@@ -64,6 +64,15 @@ type part struct {
 
 func (h *handler) silent() bool { return h.line != nil && !h.line.isLive() }
 
+// untrue reports whether the code of the workflow was given something that never became durable, so that what it says is about nothing.
+func (h *handler) untrue() bool {
+	if h.line == nil || h.x.unsettled() == nil {
+		return false
+	}
+	h.x.settle()
+	return h.x.unsettled() != nil
+}
+
 // Enabled implements [slog.Handler].
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 	return !h.silent() && (h.x.eng.keeper.wants(level) || h.inner.Enabled(ctx, level))
@@ -71,7 +80,7 @@ func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
 
 // Handle implements [slog.Handler].
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
-	if h.silent() {
+	if h.silent() || h.untrue() {
 		return nil
 	}
 	if k := h.x.eng.keeper; k.wants(r.Level) {

@@ -52,6 +52,7 @@ type memo struct {
 	// of a hook
 	id       journal.ID
 	token    string
+	once     bool // it takes one payload
 	conflict bool
 	disposed bool
 	received []delivery
@@ -74,6 +75,7 @@ type memos struct {
 	last      int64                    // the last event
 	kept      int64                    // events up to here are those of the run that this one was forked from
 	replied   map[int64]bool           // deliveries that were answered, by their events
+	senders   map[string]bool          // whose deliveries were received
 	cancelled int64                    // the event that asked the run to stop, 0: none
 	request   *journal.CancelRequested // what it said
 	parked    *journal.Error           // why the run was parked, nil: it is not
@@ -175,7 +177,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		w.completed, w.result, w.failed, w.fired, w.at = e.Seq, d.Result, d.Error, d.ResumeAt != 0, d.ResumeAt
 	case *journal.HookCreated:
 		h := m.get(e.Key, kindHook)
-		h.id, h.token = journal.DeriveID(run, journal.PrefixHook, e.Key), d.Token
+		h.id, h.token, h.once = journal.DeriveID(run, journal.PrefixHook, e.Key), d.Token, d.SingleUse
 		m.hooks[h.id] = h
 	case *journal.HookConflict:
 		h := m.get(e.Key, kindHook)
@@ -191,6 +193,12 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.HookReceived:
 		if h := m.hooks[e.Entity]; h != nil {
 			h.received = append(h.received, delivery{e.Seq, cmp.Or(d.At, e.At), d.Payload, d.Headers})
+		}
+		if d.Sender != "" {
+			if m.senders == nil {
+				m.senders = map[string]bool{}
+			}
+			m.senders[d.Sender] = true
 		}
 	}
 }

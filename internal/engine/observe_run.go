@@ -211,7 +211,7 @@ func (x *exec) observeReceived(hook string, d *delivery) {
 	}
 	ctx := x.with(o.base)
 	r := observe.Received{Run: x.about(), Hook: hook, Headers: d.headers, SentAt: d.at.Std(), At: time.Now()}
-	o.tell("Received", func() { o.hooks.Received(ctx, r) })
+	x.whenSettled(func() { o.tell("Received", func() { o.hooks.Received(ctx, r) }) })
 }
 
 // observeEnd tells that a run has ended, by who wrote that.

@@ -78,9 +78,10 @@ func (x *exec) done(written int) {
 	x.out.answered = make(chan struct{})
 }
 
-// flush writes until the first n events ever put into the outbox are in the journal, or the execution is over.
+// flush writes until the first n events ever put into the outbox are in the journal, and the run is known to be ours, or the execution is over.
 func (x *exec) flush(n int64) {
 	x.drain()
+	defer x.settle() // with what was written, if anything was
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for x.out.written < n && x.phase != phaseGone && x.replay == nil {
@@ -104,7 +105,7 @@ func (x *exec) flush(n int64) {
 func (x *exec) barrier(l *line) {
 	x.mu.Lock()
 	n := l.mark
-	clean := x.out.written >= n && x.phase == phaseRunning && len(x.ahead) == 0
+	clean := x.out.written >= n && x.phase == phaseRunning && len(x.ahead) == 0 && x.claim == nil
 	x.mu.Unlock()
 	if clean {
 		return

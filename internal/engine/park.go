@@ -143,13 +143,16 @@ func (x *exec) wake() bool {
 		return false
 	}
 	fired, events := x.rung(x.eng.now())
+	if len(events) > 0 && x.foresees() {
+		res, err := x.goEarly(x.eng.hard, events, fired)
+		return res != nil && err == nil
+	}
 	cmd := x.claiming(events)
 	x.mu.Unlock()
 	if !x.eng.works(x) {
 		x.parked()
 		return false
 	}
-
 	res, err := x.commit(cmd)
 	switch {
 	case journal.CodeOf(err) == journal.CodeNotRunnable:
@@ -227,6 +230,9 @@ func (x *exec) hand(ctx context.Context, e journal.Event) (*journal.Result, erro
 	if x.phase != phaseParked {
 		x.mu.Unlock()
 		return nil, nil //nolint:nilnil // it was not written
+	}
+	if x.foresees() && x.takes(&e) {
+		return x.goEarly(ctx, []journal.Event{x.received(e)}, nil)
 	}
 	cmd := x.claiming([]journal.Event{e})
 	x.mu.Unlock()
@@ -314,7 +320,7 @@ func (x *exec) handOver() {
 	cmd.Lease, cmd.WakeAt = journal.LeaseRelease, x.eng.now()
 	x.mu.Unlock()
 	x.leave(ErrStopped)
-	_, _ = x.me.committer.Do(x.eng.hard, cmd) // if it fails, the run is freed with the incarnation
+	_, _ = x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled()) // if it fails, the run is freed with the incarnation
 }
 
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.

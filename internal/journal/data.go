@@ -138,7 +138,7 @@ type HookReceived struct {
 	Sender  string            `cbor:"2,keyasint,omitempty"` // the sender's key: the same key is received once
 	Digest  []byte            `cbor:"3,keyasint,omitempty"` // of the payload; empty: computed from its bytes
 	Headers map[string]string `cbor:"5,keyasint,omitempty"` // what belongs to the sender's trace
-	At      Time              `cbor:"4,keyasint,omitempty"` // when it came to the run from which a fork has it
+	At      Time              `cbor:"4,keyasint,omitempty"` // when it came, as the code sees it; zero: when it was written
 	Payload Payload           `cbor:"-"`
 }
 

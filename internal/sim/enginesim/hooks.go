@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/sim"
 )
 
 // receiveOne opens a hook for one payload, which several send: whose it is, is up to them.
@@ -17,7 +18,7 @@ func (w *world) receiveOne(b *engine.Branch, token string, i int) (string, error
 	if _, err := w.next(b, h, token, 0); err != nil {
 		return "", err
 	}
-	w.closeMailbox(h.Token())
+	w.seenBy(b, func() { w.closeMailbox(h.Token()) })
 	return fmt.Sprintf("(once %d)", i), nil
 }
 
@@ -35,10 +36,10 @@ func (w *world) receive(b *engine.Branch, token string, n int) (string, error) {
 		}
 		all = append(all, text)
 	}
-	if err := w.onHook(token, &hookOp{kind: "close"}, func() error { return h.Close(b) }); err != nil {
+	if err := w.onHook(b, token, &hookOp{kind: "close"}, func() error { return h.Close(b) }); err != nil {
 		return "", err
 	}
-	w.closeMailbox(h.Token())
+	w.seenBy(b, func() { w.closeMailbox(h.Token()) })
 	slices.Sort(all)
 	return "<" + strings.Join(all, " ") + ">", nil
 }
@@ -51,7 +52,7 @@ func (w *world) openHook(b *engine.Branch, token string, n int, once bool) (*eng
 		op.kind = "open once"
 	}
 	var h *engine.Hook
-	err := w.onHook(token, op, func() (err error) {
+	err := w.onHook(b, token, op, func() (err error) {
 		h, err = b.OpenHook(engine.HookSpec{Name: "hook", Token: token, Once: once})
 		return err
 	})
@@ -64,7 +65,7 @@ func (w *world) openHook(b *engine.Branch, token string, n int, once bool) (*eng
 // next receives what came as the n-th.
 func (w *world) next(b *engine.Branch, h *engine.Hook, token string, n int64) (text string, err error) {
 	op := &hookOp{kind: "receive", n: n}
-	err = w.onHook(token, op, func() error {
+	err = w.onHook(b, token, op, func() error {
 		d, err := h.Receive(b, nil)
 		if err == nil {
 			text = string(d.Payload)
@@ -76,19 +77,47 @@ func (w *world) next(b *engine.Branch, h *engine.Hook, token string, n int64) (t
 }
 
 // onHook notes an operation of the code on its hook. One that the end of the execution cuts short may have been applied, but received nothing.
-func (w *world) onHook(token string, op *hookOp, do func() error) error {
+//
+// The code may be given something that never becomes durable, and then is dropped. What it has seen counts when it is: for every other hook the code waits for that, and for the
+// others it is noted with what the code does next; what it has closed, it may have closed.
+func (w *world) onHook(b *engine.Branch, token string, op *hookOp, do func() error) error {
 	call := w.clock()
 	op.answer = answerMaybe
 	defer func() {
 		if op.kind == "receive" && op.answer == answerMaybe {
 			op.answer = answerNot
 		}
-		w.history.hook(token, *op, call, w.clock())
+		ret := w.clock()
+		note := func() { w.history.hook(token, *op, call, ret) }
+		if op.kind == "close" && !b.IsSettled() {
+			op.answer = answerMaybe
+		}
+		if op.answer == answerOK {
+			w.seenBy(b, note)
+		} else {
+			note()
+		}
 	}()
 	err := do()
+	if err == nil && sim.NewActor(w.plan.Seed, "sure "+token).Pick(2) == 0 {
+		b.Settle()
+	}
 	if err == nil {
 		op.answer = answerOK
 		return nil
 	}
 	return err
+}
+
+// seenBy notes what a branch has seen, when that is known to be durable.
+func (w *world) seenBy(b *engine.Branch, note func()) {
+	notes, _ := w.unsure.LoadAndDelete(b)
+	all, _ := notes.([]func())
+	if all = append(all, note); !b.IsSettled() {
+		w.unsure.Store(b, all)
+		return
+	}
+	for _, note := range all {
+		note()
+	}
 }

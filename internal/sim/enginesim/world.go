@@ -57,6 +57,7 @@ type world struct {
 	end     chan struct{} // closed when all is done
 	work    sync.WaitGroup
 	cutOver chan struct{} // closed after the power was cut, of which there is one cut at most
+	unsure  sync.Map      // by branch: what the code has seen that may not be true
 
 	mu     sync.Mutex
 	path   string
