@@ -119,8 +119,9 @@ soak: ## Simulate engines with other seeds each time, until it is stopped or one
 	@SOAK=1 $(TIMED) $@ go test -count=1 -timeout 0 -v -run '^TestEngineSeeds$$' $(TESTFLAGS) ./internal/sim/enginesim
 
 .PHONY: bench
-bench: ## Run the benchmarks: make bench ARGS="..."
-	go run ./bench $(ARGS)
+bench: ## Run the benchmarks, each store in a process of its own: make bench ARGS="..."
+	go run ./bench -store sqlite $(ARGS)
+	go run ./bench -store postgres $(ARGS)
 
 .PHONY: verify
 verify: export CAIRN_REQUIRE_POSTGRES := 1

@@ -49,6 +49,8 @@ func (o options) pairs() int { return max(o.least, o.seconds/2) }
 
 func workloads() []workload {
 	return []workload{
+		// First: what others leave in this process's memory would count as that of the runs that sleep.
+		{"waiting", "runs that sleep: start them, keep them, wake them", waitingWorkload},
 		{"append", "whole runs through the committer, event by event, beside plain inserts", appendWorkload},
 		{"growth", "append while the database grows to a million events", growthWorkload},
 		{"read", "point reads of runs, beside point reads of plain rows", readWorkload},
@@ -62,7 +64,6 @@ func workloads() []workload {
 		{"latency", "one one-step run after the other, from start to result", latencyWorkload},
 		{"hook", "one waiting run after the other, from what is sent to it to its result", hookWorkload},
 		{"starttx", "runs that are started in a transaction of the user's, and how soon after its commit they begin", starttxWorkload},
-		{"waiting", "runs that sleep: start them, keep them, wake them", waitingWorkload},
 		{"cold", "a new process, from its start to the result of its first run", coldWorkload},
 		{"fork", "a fork of a long run, beside loading that run", forkWorkload},
 		{"chunks", "chunks of streams, 64 steps that write, beside plain inserts with 64 callers", chunksWorkload},
