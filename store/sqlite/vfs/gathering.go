@@ -2,11 +2,12 @@
 //
 // It gathers. SQLite writes each page of a commit with two calls of the system. This file system keeps what is appended to a log, and writes all of it with one call when
 // the last page of a commit has come, or the log is read, synced, or anything else is done with it. Others never miss what is kept back: they read a page of
-// the log only after its commit was announced. A process that dies before had not committed.
+// the log only after its commit was announced. A process that dies before had not committed. What is kept back of a transaction that is rolled back is forgotten before anybody else may
+// write: their pages come to the same place.
 //
 // And it makes room. To sync a file that has grown, the system also writes where its new blocks are; to sync one whose blocks were there before it need not, and is nearly twice as
 // fast. So a log that has come to its end is made longer by more than is needed, with zeros: a page of zeros is none, and whoever reads the log ends there.
-// Only who commits does that, and beyond the end of the file, so nobody else can have written there.
+// Only who has the lock to write does that, and beyond the end of the file, so nobody else can have written there.
 package vfs
 
 import (
@@ -60,12 +61,22 @@ func Gathering(below string) (string, error) {
 	return name, nil
 }
 
-// logs holds, by its address, each open log: *log.
-var logs sync.Map
+// What is open, by its address.
+var (
+	databases sync.Map // *database
+	logs      sync.Map // *log
+)
+
+// database is an open database. One connection uses it, and the log that belongs to it.
+type database struct {
+	below lib.Tsqlite3_io_methods
+	log   *log // nil while it is not open
+}
 
 // log is an open log.
 type log struct {
 	below   lib.Tsqlite3_io_methods
+	of      *database
 	end     int64   // of what was written last
 	size    int     // how much before the end is kept back
 	buf     uintptr // where: C memory of maxGathered bytes; 0: none yet
@@ -79,21 +90,56 @@ const (
 	sizeInTheFrame = 4
 )
 
-// open opens a file. Only logs are ours, all others are those of the file system below.
+// open opens a file. Logs, and the databases to which they belong, are ours, all others are those of the file system below.
 func open(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32 {
 	below := layer.Below(vfs)
 	rc := layer.Function[layer.OpenFunc](layer.At[lib.Tsqlite3_vfs](below).FxOpen)(tls, below, name, file, flags, outFlags)
-	if rc != lib.SQLITE_OK || flags&lib.SQLITE_OPEN_WAL == 0 {
+	if rc != lib.SQLITE_OK {
 		return rc
 	}
-	methods, ok := layer.Wrap(tls, file, layer.PointerTo(open), func(m *lib.Tsqlite3_io_methods) {
-		m.FxWrite, m.FxRead, m.FxSync = layer.PointerTo(write), layer.PointerTo(read), layer.PointerTo(syncLog)
-		m.FxTruncate, m.FxFileSize, m.FxClose = layer.PointerTo(truncate), layer.PointerTo(fileSize), layer.PointerTo(closeLog)
-	})
-	if ok { // without memory, it is as if there were no such file system
-		logs.Store(file, &log{below: methods})
+	// Without memory, it is as if there were no such file system.
+	switch {
+	case flags&lib.SQLITE_OPEN_MAIN_DB != 0:
+		methods, ok := layer.Wrap(tls, file, layer.PointerTo(lock), func(m *lib.Tsqlite3_io_methods) {
+			m.FxShmLock, m.FxClose = layer.PointerTo(lock), layer.PointerTo(closeDatabase)
+		})
+		if ok {
+			databases.Store(file, &database{below: methods})
+		}
+	case flags&lib.SQLITE_OPEN_WAL != 0:
+		of, ok := databases.Load(lib.Xsqlite3_database_file_object(tls, name))
+		if !ok {
+			break
+		}
+		methods, ok := layer.Wrap(tls, file, layer.PointerTo(open), func(m *lib.Tsqlite3_io_methods) {
+			m.FxWrite, m.FxRead, m.FxSync = layer.PointerTo(write), layer.PointerTo(read), layer.PointerTo(syncLog)
+			m.FxTruncate, m.FxFileSize, m.FxClose = layer.PointerTo(truncate), layer.PointerTo(fileSize), layer.PointerTo(closeLog)
+		})
+		if ok {
+			d := of.(*database) //nolint:forcetypeassert // nothing else is in there
+			d.log = &log{below: methods, of: d}
+			logs.Store(file, d.log)
+		}
 	}
 	return lib.SQLITE_OK
+}
+
+// writeLock is the first of the locks on the memory that connections share. Who has it may write to the log.
+const writeLock = 0
+
+// lock takes or releases locks. With the lock to write goes what was kept back and not committed.
+func lock(tls *libc.TLS, file uintptr, first, n, flags int32) int32 {
+	of, _ := databases.Load(file)
+	d := of.(*database) //nolint:forcetypeassert // only databases that are there have our methods
+	if first == writeLock && flags == lib.SQLITE_SHM_UNLOCK|lib.SQLITE_SHM_EXCLUSIVE && d.log != nil {
+		d.log.size = 0
+	}
+	return layer.Function[layer.LockFunc](d.below.FxShmLock)(tls, file, first, n, flags)
+}
+
+func closeDatabase(tls *libc.TLS, file uintptr) int32 {
+	of, _ := databases.LoadAndDelete(file)
+	return layer.Function[layer.CloseFunc](of.(*database).below.FxClose)(tls, file) //nolint:forcetypeassert // as above
 }
 
 func logOf(file uintptr) *log {
@@ -204,10 +250,10 @@ func fileSize(tls *libc.TLS, file, out uintptr) int32 {
 
 func closeLog(tls *libc.TLS, file uintptr) int32 {
 	l := logOf(file)
-	_ = l.flush(tls, file) // what was not synced was promised to nobody
 	if l.buf != 0 {
 		libc.Xfree(tls, l.buf)
 	}
+	l.of.log = nil
 	logs.Delete(file)
 	return layer.Function[layer.CloseFunc](l.below.FxClose)(tls, file)
 }

@@ -165,6 +165,45 @@ func TestRoom(t *testing.T) {
 	}
 }
 
+// TestWhatIsTakenBackIsForgotten rolls transactions back that were larger than the cache, so that some of their pages were on the way to the log. What another connection then commits comes to
+// the same place, and stays.
+func TestWhatIsTakenBackIsForgotten(t *testing.T) {
+	t.Parallel()
+	name, err := vfs.Gathering("")
+	require.NoError(t, err)
+	for _, checkpoint := range []string{"passive", "truncate"} {
+		for pages := 4; pages < 60; pages += 20 {
+			t.Run(fmt.Sprint(checkpoint, pages), func(t *testing.T) {
+				t.Parallel()
+				path := filepath.Join(t.TempDir(), "x.db")
+				one, two := open(t, path, name, "full"), open(t, path, "", "full")
+				exec := func(db *sql.DB, query string, args ...any) {
+					_, err := db.ExecContext(t.Context(), query, args...)
+					require.NoError(t, err)
+				}
+				exec(one, `create table x (id integer primary key, body blob)`)
+				exec(one, `pragma cache_size = 1`)
+				exec(one, `insert into x values (1, zeroblob(10))`)
+				exec(one, `pragma wal_checkpoint(`+checkpoint+`)`)
+				exec(one, `begin immediate`)
+				for i := range pages {
+					exec(one, `insert into x values (?, randomblob(3500))`, i+10)
+				}
+				exec(one, `rollback`)
+				for i := range 80 {
+					exec(two, `insert into x values (?, randomblob(3500))`, i+1000)
+				}
+				require.Len(t, contents(t, one), 81) // it reads the log
+				fresh := open(t, path, "", "full")
+				require.Len(t, contents(t, fresh), 81)
+				var sound string
+				require.NoError(t, fresh.QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
+				require.Equal(t, "ok", sound)
+			})
+		}
+	}
+}
+
 func TestGatheringIsRegisteredOnce(t *testing.T) {
 	t.Parallel()
 	first, err := vfs.Gathering("")

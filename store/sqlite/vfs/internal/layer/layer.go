@@ -25,6 +25,8 @@ type (
 	SyncFunc = func(tls *libc.TLS, file uintptr, flags int32) int32
 	// CutFunc truncates a file.
 	CutFunc = func(tls *libc.TLS, file uintptr, size int64) int32
+	// LockFunc takes or releases locks on shared memory.
+	LockFunc = func(tls *libc.TLS, file uintptr, first, n, flags int32) int32
 	// SizeFunc asks for the size of a file.
 	SizeFunc = func(tls *libc.TLS, file, out uintptr) int32
 )
