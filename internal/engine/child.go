@@ -428,7 +428,9 @@ func (x *exec) endLosers(lost []*line) {
 	if len(ids) > 0 {
 		go func() {
 			x.turns.Take("losers", n)
-			x.flush(n)
+			if x.flush(n); x.isGone() { // then it may not have lost
+				return
+			}
 			x.cancelChildren(ids, "its branch lost a race")
 		}()
 	}

@@ -18,9 +18,9 @@ import (
 // earlyFor is how long the code may go on before its claim is committed in any case: a sender does not wait for code that computes.
 const earlyFor = time.Millisecond
 
-// foresees reports whether it is certain what a claim of the run would find. The lock is held.
+// foresees reports whether it is known what a claim of the run would find, if nobody else has written to it: no more than it was given back with. The lock is held.
 func (x *exec) foresees() bool {
-	if x.replay != nil || len(x.ahead) > 0 || x.memos.parked != nil || len(x.memos.closed) > 0 {
+	if x.replay != nil || x.rested != x.seen || len(x.ahead) > 0 || x.memos.parked != nil || len(x.memos.closed) > 0 {
 		return false
 	}
 	for _, w := range x.children {
@@ -34,7 +34,7 @@ func (x *exec) foresees() bool {
 // takes reports whether an event from outside is a payload that its hook takes. The lock is held.
 func (x *exec) takes(e *journal.Event) bool {
 	d, ok := e.Data.(*journal.HookReceived)
-	if !ok {
+	if !ok || d.Check() != nil {
 		return false
 	}
 	h := x.memos.hooks[e.Entity]
@@ -63,7 +63,11 @@ func (x *exec) goEarly(ctx context.Context, events []journal.Event, fired []*wai
 		return nil, nil //nolint:nilnil // it was not written
 	}
 	claim, err := x.me.committer.Put(ctx, cmd)
-	if err != nil {
+	switch code := journal.CodeOf(err); {
+	case code == journal.CodeClosed || code == journal.CodeFenced: // it is over for the incarnation
+		x.settled(nil, err)
+		return nil, nil //nolint:nilnil // nor here
+	case err != nil:
 		x.parked()
 		return nil, nil //nolint:nilerr,nilnil // nor here: the other way has the same to say
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/observe"
+	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/faultstore"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
@@ -103,7 +104,7 @@ func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 	st, err := sqlite.Open(t.Context(), path, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, st.Close()) }()
-	var got, bodies, received atomic.Int64
+	var got, bodies, received, executions atomic.Int64
 	var said bytes.Buffer
 	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 		h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: "token"})
@@ -123,7 +124,13 @@ func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 	}}
 	e, err := engine.New(t.Context(), st, engine.Config{
 		Poll: 20 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&said, nil)),
-		Hooks: observe.Hooks{Received: func(context.Context, observe.Received) { received.Add(1) }},
+		Hooks: observe.Hooks{
+			Received: func(context.Context, observe.Received) { received.Add(1) },
+			Execute: func(ctx context.Context, _ observe.Execution) (context.Context, func(observe.ExecutionEnd)) {
+				executions.Add(1)
+				return ctx, nil
+			},
+		},
 	}, wf)
 	require.NoError(t, err)
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
@@ -142,6 +149,136 @@ func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 	require.Equal(t, 1, strings.Count(said.String(), "msg=got"), "said:\n%s", &said)
 	require.EqualValues(t, 1, received.Load())
 	require.EqualValues(t, 1, bodies.Load())
+	require.EqualValues(t, 2, executions.Load(), "until it waited, and after that")
+}
+
+// TestARaceThatNobodyWon has a race that a payload would decide, which another process has overtaken with one that does not: the child of the other branch goes on.
+func TestARaceThatNobodyWon(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/x.db"
+	other, plain := life(t, path)
+	var armed atomic.Bool
+	plan := func(op faultstore.Op, _ int) faultstore.Fault {
+		if op == faultstore.OpBegin && armed.CompareAndSwap(true, false) {
+			_, _ = other.Deliver(context.WithoutCancel(t.Context()), "b", "k", journal.Payload("no"))
+		}
+		return faultstore.Fault{}
+	}
+	until := func(b *engine.Branch, token string) (journal.Payload, error) {
+		h, err := b.OpenHook(engine.HookSpec{Name: "h", Token: token})
+		for err == nil {
+			var d engine.Delivery
+			if d, err = h.Receive(b, nil); string(d.Payload) == "yes" {
+				return nil, nil
+			}
+		}
+		return nil, err
+	}
+	var child atomic.Pointer[journal.ID]
+	start := func(b *engine.Branch) error {
+		c, err := b.StartChild(engine.ChildSpec{Workflow: "child"})
+		if err == nil {
+			id := c.ID()
+			child.Store(&id)
+		}
+		return err
+	}
+	wait := &engine.Workflow{Name: "child", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return until(b, "c") }}
+	race := &engine.Workflow{Name: "race", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		one, err := b.Go("one", "", func(b *engine.Branch) (journal.Payload, error) {
+			if err := start(b); err != nil {
+				return nil, err
+			}
+			return until(b, "a")
+		})
+		if err != nil {
+			return nil, err
+		}
+		two, err := b.Go("two", "", func(b *engine.Branch) (journal.Payload, error) { return until(b, "b") })
+		if err != nil {
+			return nil, err
+		}
+		_, err = b.Choose(engine.Choice{Name: "race", Close: true, Enough: func(e []*engine.Future) bool { return len(e) > 0 }}, []*engine.Future{one, two})
+		return nil, err
+	}}
+	e, _ := plannedLife(t, path, plan, race, wait)
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "race"})
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return child.Load() != nil }, 20*time.Second, time.Millisecond)
+	rests(t, plain, *child.Load(), 1)
+	rests(t, plain, id, 1)
+	armed.Store(true)
+	_, err = e.Deliver(t.Context(), "b", "k", journal.Payload("yes"))
+	require.Equal(t, journal.CodeReceiptConflict, journal.CodeOf(err), err)
+	require.Never(t, func() bool {
+		run, err := plain.Run(t.Context(), "default", *child.Load(), store.ResolveNone)
+		return err != nil || run.CancelledAt != 0
+	}, 100*time.Millisecond, 5*time.Millisecond)
+}
+
+// TestAttributesFromOutside sets an attribute while the run is being given back. The code that goes on early has it.
+func TestAttributesFromOutside(t *testing.T) {
+	t.Parallel()
+	var commits atomic.Int64
+	reached, release := make(chan struct{}), make(chan struct{})
+	plan := func(op faultstore.Op, _ int) faultstore.Fault {
+		if op == faultstore.OpCommit && commits.Add(1) == 3 { // after the start, and the hook
+			close(reached)
+			<-release
+		}
+		return faultstore.Fault{}
+	}
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: "token"})
+		if err != nil {
+			return nil, err
+		}
+		_, err = h.Receive(b, nil)
+		return journal.Payload(b.Run().Attributes["k"]), err
+	}}
+	e, _ := plannedLife(t, t.TempDir()+"/x.db", plan, wf)
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+	require.NoError(t, err)
+	<-reached // it is being given back
+	set := make(chan error, 1)
+	go func() { set <- e.SetAttributes(t.Context(), id, []journal.AttrChange{{Key: "k", Value: "v"}}) }()
+	require.Never(t, func() bool { return len(set) > 0 }, 20*time.Millisecond, time.Millisecond)
+	close(release)
+	require.NoError(t, <-set)
+	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("x"))
+	require.NoError(t, err)
+	run, err := e.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "v", string(run.Output))
+}
+
+// TestABadDeliveryDisturbsNobody sends what no hook takes: the code does not hear of it, and the run stays in memory.
+func TestABadDeliveryDisturbsNobody(t *testing.T) {
+	t.Parallel()
+	var begun, got atomic.Int64
+	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		begun.Add(1)
+		h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: "token"})
+		if err != nil {
+			return nil, err
+		}
+		d, err := h.Receive(b, nil)
+		got.Add(1)
+		return d.Payload, err
+	}}
+	e, st := life(t, t.TempDir()+"/x.db", wf)
+	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
+	require.NoError(t, err)
+	rests(t, st, id, 1)
+	_, err = e.Deliver(t.Context(), "token", strings.Repeat("k", 100_000), journal.Payload("x"))
+	require.Equal(t, journal.CodeLimitExceeded, journal.CodeOf(err), err)
+	require.Zero(t, got.Load())
+	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("y"))
+	require.NoError(t, err)
+	run, err := e.Wait(t.Context(), id)
+	require.NoError(t, err)
+	require.Equal(t, "y", string(run.Output))
+	require.EqualValues(t, 1, begun.Load())
 }
 
 // TestASenderThatGivesUp lets a sender give up before anybody has committed what it sent. It never was, although the code has gone on with it.

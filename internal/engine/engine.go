@@ -396,6 +396,7 @@ func (e *Engine) all() []*exec {
 }
 
 func (e *Engine) logDrift(x *exec, key string) {
+	x.settle()
 	x.logger().WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used", slog.String("step", key))
 }
 

@@ -64,6 +64,7 @@ type exec struct {
 	suspect  bool           // that, and nothing was written since: starts are written down before the bodies
 	memos    *memos
 	seen     int64 // all events up to here are known
+	rested   int64 // the last event when the run was given back; run is as it was then
 	ahead    map[int64]journal.Event
 	out      outbox
 	active   int // lines that do something

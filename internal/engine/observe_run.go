@@ -60,8 +60,11 @@ func (x *exec) segmentEnds(why observe.End) {
 	if s == nil || o.hooks.Execute == nil {
 		return
 	}
-	now := time.Now()
+	now, early := time.Now(), x.unsettled() != nil
 	o.tell("Execute", func() {
+		if early { // it may never have been: only who has heard of its begin hears of its end
+			s.once.Do(func() { s.ctx = o.recorded(x.headers) })
+		}
 		x.open(s)
 		if s.b != nil && s.b.end != nil {
 			s.b.end(observe.ExecutionEnd{Why: why, At: now, Took: now.Sub(s.at)})
@@ -209,9 +212,17 @@ func (x *exec) observeReceived(hook string, d *delivery) {
 	if o == nil || o.hooks.Received == nil {
 		return
 	}
-	ctx := x.with(o.base)
+	s := x.segment.Load()
 	r := observe.Received{Run: x.about(), Hook: hook, Headers: d.headers, SentAt: d.at.Std(), At: time.Now()}
-	x.whenSettled(func() { o.tell("Received", func() { o.hooks.Received(ctx, r) }) })
+	x.whenSettled(func() {
+		o.tell("Received", func() {
+			ctx := o.base
+			if s != nil {
+				ctx = withValues(ctx, x.open(s))
+			}
+			o.hooks.Received(ctx, r)
+		})
+	})
 }
 
 // observeEnd tells that a run has ended, by who wrote that.

@@ -44,12 +44,13 @@ func (x *exec) park() {
 			cmd.WakeAt = x.wish()
 		}
 		x.mu.Unlock()
-		_, err := x.commit(cmd)
+		res, err := x.commit(cmd)
 		x.mu.Lock()
 		switch {
 		case err == nil:
 			x.done(len(cmd.Events))
 			if final {
+				x.rested = res.Seq
 				x.mu.Unlock()
 				x.parked()
 				return
@@ -325,9 +326,10 @@ func (x *exec) handOver() {
 
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
 func (x *exec) parkForGood(reason *journal.Error) {
-	_, _ = x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep)
-	x.eng.logParked(x, reason)
-	x.observeParked(reason)
+	if _, err := x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep); err == nil {
+		x.eng.logParked(x, reason)
+		x.observeParked(reason)
+	}
 	x.leave(reason)
 	runtime.Goexit()
 }

@@ -57,13 +57,18 @@ func (r *reduction) freeToken(token string) {
 	delete(r.outside.Tokens, key)
 }
 
+// Check refuses what no hook takes.
+func (d *HookReceived) Check() error {
+	if err := CheckText("the sender's key", d.Sender, MaxKey); err != nil {
+		return err
+	}
+	return checkHeaders(d.Headers)
+}
+
 func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	d := *e.Data.(*HookReceived)
 	e.Data = &d
-	if err := CheckText("the sender's key", d.Sender, MaxKey); err != nil {
-		return 0, err
-	}
-	if err := checkHeaders(d.Headers); err != nil {
+	if err := d.Check(); err != nil {
 		return 0, err
 	}
 	if d.Sender != "" {
