@@ -114,14 +114,17 @@ func (x *exec) parked() {
 	}
 	x.phase = phaseParked
 	poked := x.poked
+	var over *exec
+	if !poked { // with the lock held: whoever wakes it then takes a place after it has given back its own
+		over = x.eng.rests(x)
+	}
 	x.mu.Unlock()
 	x.segmentEnds(observe.EndWaiting)
-	switch {
-	case x.dropIfPaused():
-	case poked:
+	if !x.dropIfPaused() && poked {
 		x.wake()
-	default:
-		x.eng.rests(x)
+	}
+	if over != nil {
+		over.evict()
 	}
 }
 

@@ -102,22 +102,19 @@ func (e *Engine) works(x *exec) bool {
 	return true
 }
 
-// rests is called when an execution waits. If more wait than are to be kept, the one that has waited longest is evicted.
-func (e *Engine) rests(x *exec) {
+// rests is called when an execution waits. If more wait than are to be kept, it returns the one that has waited longest, which is to be evicted. The lock of the execution is held.
+func (e *Engine) rests(x *exec) (over *exec) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.execs[x.key] == x {
 		e.move(x, placeWaiting)
 	}
 	e.cleared(x)
-	var over *exec
 	if len(e.waiting.byRun) > max(e.cfg.MaxWaiting, 0) {
 		over, _ = e.waiting.order.Front().Value.(*exec)
 		e.waiting.remove(over) // so that nobody else chooses it
 	}
-	e.mu.Unlock()
-	if over != nil {
-		over.evict()
-	}
+	return over
 }
 
 // evict drops an execution from memory, if it still waits. Its goroutines end; nothing that they do is recorded.
