@@ -428,10 +428,13 @@ func (x *exec) endLosers(lost []*line) {
 	if len(ids) > 0 {
 		go func() {
 			x.turns.Take("losers", n)
-			if x.flush(n); x.isGone() { // then it may not have lost
-				return
+			x.flush(n)
+			x.mu.Lock()
+			lost := x.out.written >= n
+			x.mu.Unlock()
+			if lost {
+				x.cancelChildren(ids, "its branch lost a race")
 			}
-			x.cancelChildren(ids, "its branch lost a race")
 		}()
 	}
 }
