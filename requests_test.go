@@ -278,3 +278,43 @@ func TestADeleteSurvivesAKill(t *testing.T) {
 		requireCode(t, "run_not_found", e.Engine().Delete(e.Context(), run.ID()))
 	}, n.wf)
 }
+
+// TestTwoProcessesSendInTurns lets two processes send to one run in turns. What each remembers of the run is old then, and its code goes on with what has to be refused: still
+// everything arrives, once and in order.
+func TestTwoProcessesSendInTurns(t *testing.T) {
+	t.Parallel()
+	const sends = 20
+	everywhere(t, func(t *testing.T, start starter) {
+		gathers := cairn.NewWorkflow("gathers", func(ctx cairn.Context, token string) ([]int, error) {
+			h, err := cairn.NewHook[int]("numbers").Token(token).Open(ctx)
+			if err != nil {
+				return nil, err
+			}
+			var all []int
+			for range sends {
+				n, err := h.Receive(ctx)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, n)
+			}
+			return all, nil
+		})
+		processes := []*cairn.Engine{start(gathers), start(gathers)}
+		run, err := gathers.Start(t.Context(), processes[0], "numbers")
+		require.NoError(t, err)
+		var want []int
+		for i := range sends {
+			send := func() error { return cairn.Send(t.Context(), processes[i%2], "numbers", "", i) }
+			if i == 0 {
+				require.Eventually(t, func() bool { return send() == nil }, 10*time.Second, 5*time.Millisecond, "the hook is open")
+			} else {
+				require.NoError(t, send())
+			}
+			want = append(want, i)
+		}
+		got, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
