@@ -123,18 +123,7 @@ func (c *Committer) DoAfter(ctx context.Context, cmd *journal.Command, earlier *
 	return t.Wait(ctx)
 }
 
-// Lead is [Committer.Do] for who wants to know what became of a command for which ctx was too short.
-func (c *Committer) Lead(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
-	t, err := c.enqueue(ctx, cmd, nil)
-	if err != nil {
-		return nil, err
-	}
-	c.lead(ctx)
-	return t, nil
-}
-
-// Put puts a command into the queue of its run and tells nobody: it goes with the next batch that somebody commits, at the latest that of who waits for it with
-// [Ticket.WaitOrLead].
+// Put puts a command into the queue of its run and tells nobody: it goes with the next batch that somebody commits, which [Ticket.Lead] and [Ticket.WaitOrLead] do.
 func (c *Committer) Put(ctx context.Context, cmd *journal.Command) (*Ticket, error) {
 	return c.enqueue(ctx, cmd, nil)
 }

@@ -244,11 +244,12 @@ func (x *exec) hand(ctx context.Context, e journal.Event) (*journal.Result, erro
 		x.parked()
 		return nil, nil //nolint:nilnil // nor here
 	}
-	ticket, err := x.me.committer.Lead(ctx, cmd)
+	ticket, err := x.me.committer.Put(ctx, cmd)
 	if err != nil {
 		x.parked()
 		return nil, nil //nolint:nilerr,nilnil // nor here: the other way has the same to say
 	}
+	ticket.Lead(ctx)
 	res, err := ticket.Wait(ctx)
 	if ifUnknown(err) != nil {
 		go func() { // the caller has given up

@@ -42,6 +42,13 @@ func contents(t *testing.T, db *sql.DB) map[int]int {
 	return all
 }
 
+func requireSound(t *testing.T, db *sql.DB) {
+	t.Helper()
+	var sound string
+	require.NoError(t, db.QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
+	require.Equal(t, "ok", sound)
+}
+
 // change is one row's new size, 0: it goes.
 type change struct{ id, size int }
 
@@ -108,9 +115,7 @@ func othersSeeWhatIsCommitted(t *testing.T, synchronous string) {
 			require.Equal(t, model, contents(t, r), "reader %d after round %d", i, round)
 		}
 	}
-	var sound string
-	require.NoError(t, readers[1].QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
-	require.Equal(t, "ok", sound)
+	requireSound(t, readers[1])
 }
 
 // TestRoom lets connections with and without room of their own write to one log in turns. The log is longer than it needs to be, grows seldom, and has what each has written;
@@ -159,9 +164,7 @@ func TestRoom(t *testing.T) {
 	for _, vfs := range []string{name, ""} {
 		db := open(t, left, vfs, "full")
 		require.Len(t, contents(t, db), 400)
-		var sound string
-		require.NoError(t, db.QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
-		require.Equal(t, "ok", sound)
+		requireSound(t, db)
 	}
 }
 
@@ -196,9 +199,7 @@ func TestWhatIsTakenBackIsForgotten(t *testing.T) {
 				require.Len(t, contents(t, one), 81) // it reads the log
 				fresh := open(t, path, "", "full")
 				require.Len(t, contents(t, fresh), 81)
-				var sound string
-				require.NoError(t, fresh.QueryRowContext(t.Context(), `pragma integrity_check`).Scan(&sound))
-				require.Equal(t, "ok", sound)
+				requireSound(t, fresh)
 			})
 		}
 	}
