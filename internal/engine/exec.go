@@ -63,8 +63,9 @@ type exec struct {
 	died     bool           // the last owner did
 	suspect  bool           // that, and nothing was written since: starts are written down before the bodies
 	memos    *memos
-	seen     int64 // all events up to here are known
-	rested   int64 // the last event when the run was given back; run is as it was then
+	seen     int64        // all events up to here are known
+	rested   int64        // the last event when the run was given back, 0 if it was due at once; run is as it was then
+	until    journal.Time // when it was to wake then: if that has changed, somebody has marked it as due
 	ahead    map[int64]journal.Event
 	out      outbox
 	active   int // lines that do something

@@ -279,18 +279,18 @@ func (e *Engine) Push(ctx context.Context, run journal.ID) error {
 		if err != nil {
 			return err
 		}
-		if x := e.exec(run); x != nil {
-			x.mu.Lock()
-			x.pushed++
-			x.mu.Unlock()
+		x, ours := e.exec(run), res.Run.Owner == e.self().id
+		switch {
+		case !ours && x != nil: // it was marked, and who claims it finds that
 			x.wake()
 			return nil
-		}
-		e.lookNow()
-		if e.tellLater(run) || res.Run.Owner.IsZero() || res.Run.Owner != e.self().id {
+		case !ours:
+			e.lookNow()
+			return nil
+		case x != nil && x.nudge(), x == nil && e.tellLater(run):
 			return nil
 		}
-		// This process owned the run, so it was not marked; and meanwhile it has dropped it from memory: nobody was told.
+		// This process owned the run, so it was not marked; and meanwhile it gives it back, or has dropped it from memory.
 		if err := context.Cause(ctx); err != nil || !e.pause() {
 			return err
 		}

@@ -50,7 +50,9 @@ func (x *exec) park() {
 		case err == nil:
 			x.done(len(cmd.Events))
 			if final {
-				x.rested = res.Seq
+				if x.rested, x.until = res.Seq, res.Run.WakeAt; res.Due != 0 {
+					x.rested, x.until = 0, 0 // somebody has marked it meanwhile
+				}
 				x.mu.Unlock()
 				x.parked()
 				return
@@ -199,6 +201,9 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 		x.streams.known = false // another process has executed it meanwhile
 	}
 	x.epoch = res.Run.Epoch
+	if res.Due != x.until {
+		x.pushed++ // somebody has marked it, perhaps for its polls; that is gone with the claim
+	}
 	x.mu.Unlock()
 	if !x.learn(res.Run, res.Read) {
 		return false

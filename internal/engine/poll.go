@@ -116,9 +116,6 @@ func (e *Engine) takeOne(run store.DueRun) bool {
 		x.push()
 		return false
 	case x != nil:
-		x.mu.Lock()
-		x.pushed++ // perhaps somebody wants its polls to look
-		x.mu.Unlock()
 		return x.wake()
 	case !run.Owner.IsZero():
 		return false
@@ -147,16 +144,27 @@ func (x *exec) push() {
 	x.mu.Lock()
 	running := x.phase == phaseRunning
 	x.mu.Unlock()
-	if !running || !x.refresh() {
+	if !running {
+		x.wake()
+		return
+	}
+	if !x.refresh() {
 		return
 	}
 	x.lookAtChildren()
+	x.nudge()
+}
+
+// nudge lets the polls of a run look now. It reports false if the run is not being executed: then it has to be marked as due, so that it is taken back.
+func (x *exec) nudge() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.pushed++
-	if x.phase == phaseRunning {
-		x.resolve()
+	if x.phase != phaseRunning {
+		return false
 	}
+	x.resolve()
+	return true
 }
 
 // claim takes a run and starts to execute it. It reports whether it took it. In a run whose last owner died while it was doing something, a

@@ -29,6 +29,8 @@ type Guards struct {
 	Owner Ownership
 	// Seq is the last event that the caller has seen; 0: not checked. Another last event gives [CodePrecondition].
 	Seq int64
+	// WakeAt is when the run was to wake when the caller gave it back; nil: not checked. Another time gives [CodePrecondition]: somebody has marked it as due.
+	WakeAt *Time
 	// Status lists the run's states in which the command is accepted; empty: not checked.
 	Status []Status
 	// Hook must be open.
@@ -147,6 +149,9 @@ type Result struct {
 	Appended []Event
 	// Outcomes has an entry for each event of the command.
 	Outcomes []Outcome
+	// Due is when the run was to wake before the command, which claims it or gives it back. Before a claim that is the first of its timers, or when somebody marked it as due;
+	// the claim takes that mark away. Before a release it is not 0 only if somebody marked it.
+	Due Time
 	// Read is what the command asked to read.
 	Read []Event
 	// Kept are events of another run that come to stand in the journal, too.

@@ -107,6 +107,7 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, p2, res.Run.Owner)
 	require.Equal(t, int64(2), res.Run.Epoch)
 	require.Zero(t, res.Run.WakeAt)
+	require.Equal(t, t0+1000, res.Due)
 	require.Empty(t, res.Appended, "who executes a run is not in the journal")
 
 	_, err = b.try(claim(p1, 0))

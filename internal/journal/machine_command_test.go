@@ -42,6 +42,8 @@ func (m *machine) newCommand(run ID, s *State) *Command {
 		cmd.Lease, cmd.Guards.Owner = LeaseClaim, Ownership{Incarnation: m.incarnation()}
 	case 6:
 		cmd.Lease = LeaseRelease
+	case 7:
+		cmd.Guards.WakeAt = new(Time(m.next(2)))
 	}
 	return cmd
 }

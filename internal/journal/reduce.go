@@ -151,7 +151,7 @@ func (r *reduction) checkGuards() error {
 		}
 	}
 	if s.Run == nil {
-		if g.Seq != 0 || len(g.Status) > 0 || !g.Hook.IsZero() || g.Owner.Epoch > 1 {
+		if g.Seq != 0 || g.WakeAt != nil || len(g.Status) > 0 || !g.Hook.IsZero() || g.Owner.Epoch > 1 {
 			return r.noRun()
 		}
 		return nil
@@ -167,6 +167,9 @@ func (r *reduction) checkGuards() error {
 	}
 	if g.Seq != 0 && g.Seq != s.Seq {
 		return Errorf(CodePrecondition, "the last event is %d, not %d", s.Seq, g.Seq)
+	}
+	if g.WakeAt != nil && *g.WakeAt != s.Run.WakeAt {
+		return Errorf(CodePrecondition, "the run wakes at %d, not at %d: somebody has marked it as due", s.Run.WakeAt, *g.WakeAt)
 	}
 	if len(g.Status) > 0 && !slices.Contains(g.Status, s.Run.Status) {
 		return Errorf(CodePrecondition, "the run is %s", s.Run.Status)
@@ -328,6 +331,7 @@ func (r *reduction) lease() error {
 	if r.result.created {
 		r.born()
 	}
+	r.result.Due = r.s.Run.WakeAt
 	switch r.cmd.Lease {
 	case LeaseClaim:
 		return r.claim()

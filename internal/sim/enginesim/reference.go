@@ -30,7 +30,7 @@ func (w *world) referencePart(name string, depth int) string {
 		case partRace:
 			fmt.Fprintf(&out, "(race %d)", i)
 		case partPoll:
-			fmt.Fprintf(&out, "(poll %d)", i)
+			out.Write(pollOutput(i))
 		case partMap:
 			out.WriteString("(map 01234)")
 		case partOnce:

@@ -62,7 +62,7 @@ func (w *world) do(b *engine.Branch, a *sim.Actor, part Part, at place) (string,
 	case partRace:
 		return w.race(b, at)
 	case partPoll:
-		return w.poll(b, at.i)
+		return w.poll(b, at)
 	case partDeadline:
 		return w.deadline(b)
 	case partSleep:
@@ -191,14 +191,6 @@ func joinAll(b *engine.Branch, before string, futures []*engine.Future) (string,
 		out.Write(p)
 	}
 	return out.String() + ")", nil
-}
-
-// poll is ready some time after the world began.
-func (w *world) poll(b *engine.Branch, i int) (string, error) {
-	out, err := b.Poll(engine.PollSpec{Name: "poll", Every: 100 * time.Millisecond}, func(context.Context, engine.StepInfo) (journal.Payload, bool, error) {
-		return journal.Payload(fmt.Sprintf("(poll %d)", i)), time.Since(w.began) > time.Duration(i)*500*time.Millisecond, nil
-	})
-	return string(out), err
 }
 
 // deadline ends a sleep that would last too long.

@@ -66,6 +66,7 @@ type world struct {
 	errs   []error
 	names  map[journal.ID]string
 	tokens map[string]*mailbox
+	bells  map[string]*bell
 	faults []PointFault
 	// doomed are short runs that somebody has asked to delete, deleted are those of which that was acknowledged.
 	doomed  map[journal.ID]bool
@@ -78,7 +79,7 @@ type world struct {
 func Run(plan *Plan, dir string, opts Options) *Report {
 	w := &world{
 		plan: plan, opts: opts, dir: dir, began: time.Now(), seen: newSeen(), history: newHistory(), end: make(chan struct{}), path: filepath.Join(dir, "sim.db"),
-		power: make(chan struct{}), cutOver: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{}, doomed: map[journal.ID]bool{},
+		power: make(chan struct{}), cutOver: make(chan struct{}), names: map[journal.ID]string{}, tokens: map[string]*mailbox{}, bells: map[string]*bell{}, doomed: map[journal.ID]bool{},
 	}
 	close(w.power)
 	w.turns = newTurns(plan.Seed, w.began)
