@@ -42,6 +42,15 @@ func (e *Engine) Delete(ctx context.Context, runID string) error {
 	return e.inner.Delete(ctx, id)
 }
 
+// Push lets the polls of a run look now; see [Run.Push].
+func (e *Engine) Push(ctx context.Context, runID string) error {
+	id, err := parseRun(runID)
+	if err != nil {
+		return err
+	}
+	return e.inner.Push(ctx, id)
+}
+
 // Resume lets a run go on that was parked, when what parked it is mended, or paused.
 func (e *Engine) Resume(ctx context.Context, runID, actor string) error {
 	id, err := parseRun(runID)

@@ -423,6 +423,9 @@ func TestPush(t *testing.T) {
 				out, err := run.Result(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, "content", out)
+				require.NoError(t, e.Push(t.Context(), run.ID()), "it has ended: there is nothing to look for")
+				requireCode(t, "malformed", e.Push(t.Context(), "run 7"))
+				requireCode(t, "run_not_found", e.Push(t.Context(), "wrun_01JD0000000000000000000000"))
 			})
 		}
 	})

@@ -175,5 +175,5 @@ func (r *Run[Out]) Pause(ctx context.Context, reason string) error {
 // Resume lets the run go on that was paused, or parked because something was wrong.
 func (r *Run[Out]) Resume(ctx context.Context) error { return r.e.inner.Resume(ctx, r.id, "") }
 
-// Push lets the polls of the run look now.
+// Push lets the polls of the run look now, wherever it is executed. A run that has no polls, or has ended, is left as it is; one that is paused looks when it is resumed.
 func (r *Run[Out]) Push(ctx context.Context) error { return r.e.inner.Push(ctx, r.id) }

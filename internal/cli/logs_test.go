@@ -59,7 +59,7 @@ func chatEngine(ctx context.Context, url string) (*cairn.Engine, func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := cairn.NewWith(ctx, db, cairn.Config{Logger: slog.New(slog.DiscardHandler), KeepLogs: &cairn.KeepLogs{Level: slog.LevelDebug}}, chat, stuck)
+	e, err := cairn.NewWith(ctx, db, cairn.Config{Logger: slog.New(slog.DiscardHandler), KeepLogs: &cairn.KeepLogs{Level: slog.LevelDebug}}, chat, stuck, arrival)
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -18,9 +19,9 @@ import (
 )
 
 func newRuns(s *System) *cobra.Command {
-	command := newRunList(s, "runs", "List runs, look at one, or cancel, pause, fork or delete it")
+	command := newRunList(s, "runs", "List runs, look at one, or cancel, pause, push, fork or delete it")
 	command.AddCommand(newRunList(s, "list", `List runs: the same as "cairn runs"`), newRunsShow(s), newRunsCancel(s), newRunsTerminate(s), newRunsPause(s),
-		newRunsResume(s), newRunsFork(s), newRunsDelete(s))
+		newRunsResume(s), newRunsPush(s), newRunsFork(s), newRunsDelete(s))
 	return command
 }
 
@@ -50,7 +51,7 @@ func newRunList(s *System, use, short string) *cobra.Command {
 	flags.StringVar(&l.workflow, "workflow", "", "list runs of this `workflow` only")
 	flags.StringSliceVar(&l.statuses, "status", nil, "list runs in this `state` only, or these: pending, running, completed, failed, cancelled")
 	flags.StringArrayVar(&l.attributes, "attribute", nil, "list runs that have this attribute, as `key=value`; all that are given must hold")
-	flags.DurationVar(&l.since, "since", 0, "list runs that were made in this `time` until now: 30m, 24h")
+	flags.Var(&l.since, "since", "list runs that were made in this `time` until now: 30m, 24h, 7d")
 	flags.IntVar(&l.limit, "limit", 20, "list at most `n` runs, up to 1000")
 	flags.StringVar(&l.cursor, "cursor", "", "go on after a page; the one before says with which `text`")
 	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object for each run")
@@ -75,7 +76,7 @@ type runList struct {
 	workflow, parent string
 	statuses         []string
 	attributes       []string
-	since            time.Duration
+	since            span
 	limit            int
 	cursor           string
 	asJSON           bool
@@ -149,14 +150,35 @@ func (l *runList) filter() (store.RunFilter, error) {
 	if l.limit < 1 || l.limit > store.MaxLimit {
 		return f, fmt.Errorf("--limit %d: want 1 to %d", l.limit, store.MaxLimit)
 	}
-	if l.since < 0 {
-		return f, fmt.Errorf("--since %s: want a time that has passed, such as 24h", l.since)
-	}
 	if l.since > 0 {
-		f.CreatedFrom = journal.TimeOf(l.system.Now().Add(-l.since))
+		f.CreatedFrom = journal.TimeOf(l.system.Now().Add(-time.Duration(l.since)))
 	}
 	return f, nil
 }
+
+// span is a time that has passed. It is written like a duration, or in days.
+type span time.Duration
+
+// Set implements [pflag.Value].
+func (s *span) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if days, found := strings.CutSuffix(text, "d"); found {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 16) // more than a duration can hold is refused
+		d = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || d < 0 {
+		return errors.New("want a time that has passed, such as 30m, 24h or 7d")
+	}
+	*s = span(d)
+	return nil
+}
+
+// String implements [pflag.Value].
+func (s *span) String() string { return time.Duration(*s).String() }
+
+// Type implements [pflag.Value].
+func (s *span) Type() string { return "time" }
 
 func (l *runList) print(runs []*journal.Run) {
 	if len(runs) == 0 {

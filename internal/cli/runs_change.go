@@ -146,6 +146,17 @@ func newRunsResume(s *System) *cobra.Command {
 		  cairn runs resume wrun_01JD0000000000000000000000`))
 }
 
+func newRunsPush(s *System) *cobra.Command {
+	c := &runChange{system: s}
+	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
+		return "the polls of " + run + " look now", e.Push(ctx, run)
+	}
+	return c.command("push", "Let the polls of a run look now", `
+		Lets the polls of a run look at once for what they wait for, and not at their next interval. A run that has no polls, or
+		has ended, is left as it is; one that is paused looks when it is resumed.`, `
+		  cairn runs push wrun_01JD0000000000000000000000`)
+}
+
 func newRunsFork(s *System) *cobra.Command {
 	c, fork := &runChange{system: s}, cairn.Fork{}
 	c.check = func() error {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -19,6 +21,14 @@ import (
 var stuck = cairn.NewWorkflow("stuck", func(ctx cairn.Context, _ int) (int, error) {
 	return cairn.NewStep("push", func(context.Context, int) (int, error) { return 0, errors.New("it does not move") }).
 		Retry(cairn.RetryPolicy{Attempts: 9, First: time.Hour}).Do(ctx, 0)
+})
+
+// arrival waits for a file, and looks when it is pushed.
+var arrival = cairn.NewWorkflow("arrival", func(ctx cairn.Context, path string) (string, error) {
+	return cairn.NewPoll("file", 0, func(_ context.Context, path string) (string, bool, error) {
+		_, err := os.Stat(path)
+		return path, err == nil, nil
+	}).Wait(ctx, path)
 })
 
 // A program that executes a run learns what the command line does to it.
@@ -67,6 +77,18 @@ func TestRunsOfAnotherProcess(t *testing.T) {
 		require.Regexp(t, `(?m)^waits for +retry, push, until .*it does not move$`, say("runs", "show", failing.ID()))
 		require.Contains(t, say("runs", "terminate", failing.ID()), "has ended")
 		require.Regexp(t, `(?m)^push +cancelled +1 `, say("runs", "show", failing.ID()), "a step does not go on when its run has ended")
+
+		path := filepath.Join(t.TempDir(), "file")
+		waiting, err := arrival.Start(t.Context(), e, path)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			info, err := waiting.Describe(t.Context())
+			return err == nil && len(info.Waits) == 1 && info.Waits[0].Kind == "poll"
+		}, time.Minute, 5*time.Millisecond)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		require.Contains(t, say("runs", "push", waiting.ID()), "look now")
+		_, err = waiting.Result(t.Context())
+		require.NoError(t, err)
 
 		later, err := chat.Start(t.Context(), e, 0, cairn.StartAfter(time.Hour))
 		require.NoError(t, err)

@@ -101,8 +101,10 @@ func openFile(ctx context.Context, path string, cfg *Config, f files) (*Store, e
 		f.pragmas = append(f.pragmas, fmt.Sprintf("wal_autocheckpoint(%d)", f.autocheckpoint))
 	}
 	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}, s.cfg.ReadOnly, f.pragmas...)
-	_, err = os.Stat(path)
+	info, err := os.Stat(path)
 	switch {
+	case err == nil && info.IsDir():
+		return nil, journal.Errorf(journal.CodeUnreachable, "%s is a directory: name a file in it, such as %s", path, filepath.Join(path, "cairn.db"))
 	case s.cfg.ReadOnly && err != nil:
 		return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
 	case !s.cfg.ReadOnly && err == nil:

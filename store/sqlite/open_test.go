@@ -74,6 +74,7 @@ func TestOpenRefuses(t *testing.T) {
 		code journal.Code
 	}{
 		{"Directory", func(t *testing.T) string { t.Helper(); return t.TempDir() }, nil, journal.CodeUnreachable},
+		{"DirectoryToRead", func(t *testing.T) string { t.Helper(); return t.TempDir() }, &sqlite.Config{ReadOnly: true}, journal.CodeUnreachable},
 		{"EmptyPath", func(*testing.T) string { return "" }, nil, journal.CodeMalformed},
 		{"EmptySchemaTable", func(t *testing.T) string {
 			t.Helper()
