@@ -114,6 +114,9 @@ func (l *hookLines) hooks() observe.Hooks {
 				l.add("attempt", a.Workflow, a.Key, string(rune('0'+a.Attempt)), string(end.Outcome), end.Code)
 			}
 		},
+		Look: func(ctx context.Context, k observe.Look) (context.Context, func(observe.LookEnd)) {
+			return context.WithValue(ctx, lookKey{}, k.Key), func(end observe.LookEnd) { l.add("look", k.Workflow, k.Poll, k.Key, string(end.Found), end.Code) }
+		},
 		Send: func(ctx context.Context, _ observe.Send) (context.Context, func(observe.Sent)) {
 			return ctx, func(s observe.Sent) { l.add("send", map[bool]string{true: "sent", false: "refused"}[s.RunID != ""]) }
 		},
@@ -125,6 +128,45 @@ func (l *hookLines) hooks() observe.Hooks {
 			l.add("commit", map[bool]string{true: "good", false: "bad"}[c.Commands > 0 && c.Runs > 0])
 		},
 	}
+}
+
+type lookKey struct{}
+
+// TestLooksAreTold has polls that find something when they look for the second time, that fail, and that panic. Executed again, the first is not told of again.
+func TestLooksAreTold(t *testing.T) {
+	t.Parallel()
+	onEveryStoreWith(t, func(t *testing.T, open configured) {
+		var looks atomic.Int32
+		second := cairn.NewPoll("second", time.Millisecond, func(ctx context.Context, _ int) (any, bool, error) {
+			return ctx.Value(lookKey{}), looks.Add(1) == 2, nil
+		})
+		fails := cairn.NewPoll("fails", time.Hour, func(context.Context, int) (int, bool, error) { return 0, false, errDeclined })
+		panics := cairn.NewPoll("panics", time.Hour, func(context.Context, int) (int, bool, error) { panic("oh") })
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (any, error) {
+			found, err := second.Key("k").Wait(ctx, 0)
+			if err != nil {
+				return nil, err
+			}
+			if err := cairn.Sleep(ctx, time.Millisecond); err != nil {
+				return nil, err
+			}
+			_, failed := fails.Wait(ctx, 0)
+			_, panicked := panics.Wait(ctx, 0)
+			if failed == nil || panicked == nil {
+				return nil, errors.New("they should have failed")
+			}
+			return found, nil
+		})
+		var l hookLines
+		e := open(cairn.Config{Observe: l.hooks()}, wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		out, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "second@k", out, "the check has the context of the hook")
+		stop(e)
+		require.Equal(t, []string{"w second second@k nothing ", "w second second@k answer ", "w fails fails error card_declined", "w panics panics error panic"}, l.of("look"))
+	})
 }
 
 // busy is a workflow with a step that is retried, a sleep, a hook, a child, and a step that fails.

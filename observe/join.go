@@ -19,6 +19,7 @@ func join(a, b *Hooks) Hooks {
 		StartRun:      nested(a.StartRun, b.StartRun),
 		Execute:       nested(a.Execute, b.Execute),
 		Attempt:       nested(a.Attempt, b.Attempt),
+		Look:          nested(a.Look, b.Look),
 		Send:          nested(a.Send, b.Send),
 		Received:      bothWith(a.Received, b.Received),
 		RunEnded:      bothWith(a.RunEnded, b.RunEnded),

@@ -38,6 +38,9 @@ func recorder(name string, calls *[]string) observe.Hooks {
 			before, _ := ctx.Value(key{}).(string)
 			return context.WithValue(ctx, key{}, before+name), func(observe.AttemptEnd) { note("AttemptEnd") }
 		},
+		Look: func(ctx context.Context, _ observe.Look) (context.Context, func(observe.LookEnd)) {
+			return ctx, func(observe.LookEnd) { note("LookEnd") }
+		},
 		Send: func(ctx context.Context, _ observe.Send) (context.Context, func(observe.Sent)) {
 			return ctx, func(observe.Sent) { note("Sent") }
 		},
@@ -80,6 +83,8 @@ func TestJoin(t *testing.T) {
 	h.EngineStopped(nil)
 	_, sent := h.Send(t.Context(), observe.Send{})
 	sent(observe.Sent{})
+	_, looked := h.Look(t.Context(), observe.Look{})
+	looked(observe.LookEnd{})
 	_, over := h.Execute(t.Context(), observe.Execution{})
 	over(observe.ExecutionEnd{})
 	h.Received(t.Context(), observe.Received{})
@@ -90,7 +95,7 @@ func TestJoin(t *testing.T) {
 	h.LeaseLost(observe.Lease{})
 	h.PeerDied(observe.Lease{})
 	require.Equal(t, []string{
-		"a StartRun", "b StartRun", "a EngineStarted", "b EngineStarted", "a EngineStopped", "b EngineStopped", "b Sent", "a Sent",
+		"a StartRun", "b StartRun", "a EngineStarted", "b EngineStarted", "a EngineStopped", "b EngineStopped", "b Sent", "a Sent", "b LookEnd", "a LookEnd",
 		"a Received", "b Received", "a RunEnded", "b RunEnded", "a RunParked", "b RunParked", "a RunEvicted", "b RunEvicted",
 		"a Committed", "b Committed", "a LeaseLost", "b LeaseLost", "a PeerDied", "b PeerDied",
 	}, calls)

@@ -49,6 +49,8 @@ type Hooks struct {
 	Execute func(context.Context, Execution) (context.Context, func(ExecutionEnd))
 	// Attempt is called when the function of a step is about to be called. It gets the context that it returns.
 	Attempt func(context.Context, Attempt) (context.Context, func(AttemptEnd))
+	// Look is called when the check of a poll is about to be called. It gets the context that it returns.
+	Look func(context.Context, Look) (context.Context, func(LookEnd))
 	// Send is called when something is to be sent to a hook. What is in the context that it returns is recorded with the delivery by the Propagator.
 	Send func(context.Context, Send) (context.Context, func(Sent))
 
@@ -171,6 +173,33 @@ type AttemptEnd struct {
 	Retry   time.Duration // until the next attempt, if it is tried again
 	At      time.Time
 	Took    time.Duration
+}
+
+// Look is one call of a poll's check.
+type Look struct {
+	Run
+	Poll string // its name
+	Key  string // which one: its branch, name and number
+	At   time.Time
+}
+
+// Found is what a look has found.
+type Found string
+
+// What a look can find.
+const (
+	FoundAnswer  Found = "answer"  // the poll is over
+	FoundNothing Found = "nothing" // it looks again
+	FoundError   Found = "error"   // the poll is over, and has failed
+)
+
+// LookEnd is the end of a look.
+type LookEnd struct {
+	Found Found
+	Err   error
+	Code  string // of the error; [CodeNone] if that has none
+	At    time.Time
+	Took  time.Duration
 }
 
 // Send is something that is to be sent to a hook.

@@ -107,12 +107,14 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 
 // look checks once; a panic becomes an error.
 func (p *poll) look(check Check, n int) (out journal.Payload, ready bool, err error) {
+	ctx, looked := p.observe(p.b.ctx)
 	defer func() {
 		if v := recover(); v != nil {
 			err = panicError(v)
 		}
+		looked(ready, err)
 	}()
-	out, ready, err = check(p.b.x.with(p.b.ctx), StepInfo{
+	out, ready, err = check(ctx, StepInfo{
 		Run: p.b.x.key.Run, Key: p.key, Attempt: n, b: p.b,
 	})
 	return out, ready, usable(err)

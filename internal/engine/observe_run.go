@@ -157,6 +157,31 @@ func (s *step) observed(outcome observe.Outcome, err error, retry time.Duration)
 // abandoned is called when the step is left in whatever way: nothing is recorded of a call of which nobody was told the end.
 func (s *step) abandoned() { s.observed(observe.OutcomeLost, nil, 0) }
 
+// observe tells that a poll is about to look, and returns the context of its check, and what tells the end of it.
+func (p *poll) observe(ctx context.Context) (context.Context, func(ready bool, err error)) {
+	x := p.b.x
+	o := x.eng.obs
+	if o == nil {
+		return ctx, func(bool, error) {}
+	}
+	ctx = x.with(ctx)
+	if o.hooks.Look == nil {
+		return ctx, func(bool, error) {}
+	}
+	began := time.Now()
+	ctx, b := begin(ctx, o, "Look", o.hooks.Look, observe.Look{Run: x.about(), Poll: p.spec.Name, Key: p.key, At: began})
+	return ctx, func(ready bool, err error) {
+		now, found := time.Now(), observe.FoundNothing
+		switch {
+		case err != nil:
+			found = observe.FoundError
+		case ready:
+			found = observe.FoundAnswer
+		}
+		b.over(observe.LookEnd{Found: found, Err: err, Code: codeOf(err), At: now, Took: now.Sub(began)})
+	}
+}
+
 // startTold starts a run, and tells of it.
 func (e *Engine) startTold(ctx context.Context, namespace string, r StartRequest) (journal.ID, error) {
 	o := e.obs

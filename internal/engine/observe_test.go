@@ -32,6 +32,9 @@ func everyPoint(s *step, err error) context.Context {
 	s.observed(observe.OutcomeCompleted, err, 0)
 	s.abandoned()
 	x.observeReceived("hook", nil)
+	look := poll{b: s.b}
+	_, looked := look.observe(ctx)
+	looked(false, err)
 	_ = s.b.Value(nil)
 	x.segmentEnds(observe.EndWaiting)
 	x.eng.observeEnd(x.key, x.run, nil, nil)

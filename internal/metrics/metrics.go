@@ -27,10 +27,12 @@ type Metric struct {
 const (
 	Workflow  = "workflow"
 	Step      = "step"
+	Poll      = "poll"
 	Hook      = "hook"
 	Status    = "status"
 	Outcome   = "outcome"
 	Code      = "code"
+	Found     = "found"
 	Begin     = "begin"
 	Namespace = "namespace"
 )
@@ -52,6 +54,8 @@ var (
 	Executions     = Metric{"cairn_executions_total", "cairn.executions", Counter, "{execution}", []string{Workflow, Begin}, "Times that this process did something of a run between two waits, by why it began.", nil}
 	StepAttempts   = Metric{"cairn_step_attempts_total", "cairn.step.attempts", Counter, "{attempt}", []string{Workflow, Step, Outcome, Code}, "Calls of step functions.", nil}
 	StepDuration   = Metric{"cairn_step_duration_seconds", "cairn.step.duration", Histogram, "s", []string{Workflow, Step, Outcome}, "Time that a call of a step function took.", stepBuckets}
+	PollLooks      = Metric{"cairn_poll_looks_total", "cairn.poll.looks", Counter, "{look}", []string{Workflow, Poll, Found, Code}, "Calls of the checks of polls.", nil}
+	PollDuration   = Metric{"cairn_poll_look_duration_seconds", "cairn.poll.look.duration", Histogram, "s", []string{Workflow, Poll, Found}, "Time that a call of a poll's check took.", stepBuckets}
 	HooksReceived  = Metric{"cairn_hooks_received_total", "cairn.hooks.received", Counter, "{delivery}", []string{Workflow, Hook}, "Values that workflows have got through their hooks.", nil}
 	CommitDuration = Metric{"cairn_commit_duration_seconds", "cairn.commit.duration", Histogram, "s", nil, "Time that a transaction of the engine took.", commitBuckets}
 	CommitCommands = Metric{"cairn_commit_commands", "cairn.commit.commands", Histogram, "{command}", nil, "Commands that shared a transaction.", batchBuckets}
@@ -73,7 +77,7 @@ var (
 // All is everything that is measured.
 func All() []Metric {
 	return []Metric{
-		RunsStarted, RunsEnded, RunDuration, RunsParked, RunsEvicted, Executions, StepAttempts, StepDuration, HooksReceived, CommitDuration, CommitCommands, CommitEvents,
+		RunsStarted, RunsEnded, RunDuration, RunsParked, RunsEvicted, Executions, StepAttempts, StepDuration, PollLooks, PollDuration, HooksReceived, CommitDuration, CommitCommands, CommitEvents,
 		CommitBytes, RunsActive, RunsWaiting, CommitQueue, LeasesLost, PeersDied, LogLinesDropped, ObservationsDropped,
 	}
 }

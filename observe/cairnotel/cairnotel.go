@@ -103,6 +103,7 @@ func (t *Telemetry) Hooks() observe.Hooks {
 		StartRun:   t.startRun,
 		Execute:    t.execute,
 		Attempt:    t.attempt,
+		Look:       t.look,
 		Send:       t.send,
 		Received:   t.received,
 		RunEnded:   t.runEnded,

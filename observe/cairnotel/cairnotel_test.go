@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -241,6 +242,42 @@ func check(t *testing.T, spans tracetest.SpanStubs, run string) {
 		}
 		require.False(t, s.EndTime.Before(s.StartTime), s.Name)
 	}
+}
+
+// The looks of a poll have spans below the execution, and what the check does is below its look.
+func TestLooks(t *testing.T) {
+	t.Parallel()
+	onEveryStore(t, func(t *testing.T, database func() store.Store) {
+		var looks atomic.Int32
+		poll := cairn.NewPoll("build", time.Millisecond, func(ctx context.Context, _ int) (int, bool, error) {
+			_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("http").Start(ctx, "GET ci.example.com")
+			defer span.End()
+			if looks.Add(1) == 2 {
+				return 0, false, errDeclined
+			}
+			return 0, false, nil
+		})
+		wf := cairn.NewWorkflow("release", poll.Wait)
+		p := begin(t, database(), cairnotel.Config{}, 0, wf)
+		run, err := wf.Start(t.Context(), p.Engine, 0)
+		require.NoError(t, err)
+		_, err = run.Result(t.Context())
+		require.ErrorIs(t, err, errDeclined)
+		p.end()
+		spans := p.spans.GetSpans()
+		drawn := tree(spans)
+		require.Contains(t, drawn, "    build\n      GET ci.example.com\n")
+		require.Contains(t, drawn, "    build !\n      GET ci.example.com\n")
+		var found []string
+		for _, s := range spans {
+			if s.Name == "build" {
+				require.Equal(t, run.ID(), attr(s, "cairn.run.id"))
+				require.Equal(t, "build", attr(s, "cairn.poll.key"))
+				found = append(found, attr(s, "cairn.poll.found"))
+			}
+		}
+		require.Equal(t, []string{"nothing", "error"}, found)
+	})
 }
 
 // Who keeps traces for less long than runs wait, lets later executions have their own, linked with the start.

@@ -17,9 +17,9 @@ type meters struct {
 	totals metrics.Totals
 	close  func() error
 
-	started, ended, parked, evicted, executions, attempts, received, events, bytes metric.Int64Counter
-	runTime, stepTime, commitTime                                                  metric.Float64Histogram
-	commands                                                                       metric.Int64Histogram
+	started, ended, parked, evicted, executions, attempts, looks, received, events, bytes metric.Int64Counter
+	runTime, stepTime, lookTime, commitTime                                               metric.Float64Histogram
+	commands                                                                              metric.Int64Histogram
 }
 
 func newMeters(m metric.Meter) (*meters, error) {
@@ -37,6 +37,7 @@ func newMeters(m metric.Meter) (*meters, error) {
 	}
 	t.started, t.ended, t.parked, t.evicted = counter(metrics.RunsStarted), counter(metrics.RunsEnded), counter(metrics.RunsParked), counter(metrics.RunsEvicted)
 	t.executions, t.attempts, t.received = counter(metrics.Executions), counter(metrics.StepAttempts), counter(metrics.HooksReceived)
+	t.looks, t.lookTime = counter(metrics.PollLooks), seconds(metrics.PollDuration)
 	t.events, t.bytes = counter(metrics.CommitEvents), counter(metrics.CommitBytes)
 	t.runTime, t.stepTime, t.commitTime = seconds(metrics.RunDuration), seconds(metrics.StepDuration), seconds(metrics.CommitDuration)
 	var err error
@@ -109,6 +110,12 @@ func (t *meters) hooks() observe.Hooks {
 			return ctx, func(end observe.AttemptEnd) {
 				t.attempts.Add(ctx, 1, t.labels(metrics.Workflow, a.Workflow, metrics.Step, a.Step, metrics.Outcome, string(end.Outcome), metrics.Code, end.Code))
 				t.stepTime.Record(ctx, end.Took.Seconds(), t.labels(metrics.Workflow, a.Workflow, metrics.Step, a.Step, metrics.Outcome, string(end.Outcome)))
+			}
+		},
+		Look: func(ctx context.Context, l observe.Look) (context.Context, func(observe.LookEnd)) {
+			return ctx, func(end observe.LookEnd) {
+				t.looks.Add(ctx, 1, t.labels(metrics.Workflow, l.Workflow, metrics.Poll, l.Poll, metrics.Found, string(end.Found), metrics.Code, end.Code))
+				t.lookTime.Record(ctx, end.Took.Seconds(), t.labels(metrics.Workflow, l.Workflow, metrics.Poll, l.Poll, metrics.Found, string(end.Found)))
 			}
 		},
 		Received: func(ctx context.Context, r observe.Received) {

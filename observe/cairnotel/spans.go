@@ -27,6 +27,9 @@ const (
 	attrAttempt   = attribute.Key("cairn.step.attempt")
 	attrOutcome   = attribute.Key("cairn.step.outcome")
 	attrRetry     = attribute.Key("cairn.step.retry_after_ms")
+	attrPoll      = attribute.Key("cairn.poll.name")
+	attrPollKey   = attribute.Key("cairn.poll.key")
+	attrFound     = attribute.Key("cairn.poll.found")
 	attrHook      = attribute.Key("cairn.hook.name")
 	attrError     = attribute.Key("error.type")
 )
@@ -95,6 +98,15 @@ func (t *Telemetry) attempt(ctx context.Context, a observe.Attempt) (context.Con
 		if end.Outcome == observe.OutcomeRetrying {
 			span.SetAttributes(attrRetry.Int64(end.Retry.Milliseconds()))
 		}
+		fail(span, end.Err, end.Code)
+		span.End(trace.WithTimestamp(end.At))
+	}
+}
+
+func (t *Telemetry) look(ctx context.Context, l observe.Look) (context.Context, func(observe.LookEnd)) {
+	ctx, span := t.tracer.Start(ctx, l.Poll, trace.WithTimestamp(l.At), trace.WithAttributes(append(about(&l.Run), attrPoll.String(l.Poll), attrPollKey.String(l.Key))...))
+	return ctx, func(end observe.LookEnd) {
+		span.SetAttributes(attrFound.String(string(end.Found)))
 		fail(span, end.Err, end.Code)
 		span.End(trace.WithTimestamp(end.At))
 	}

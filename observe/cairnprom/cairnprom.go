@@ -24,10 +24,10 @@ type Collector struct {
 	bound  metrics.Bound
 	totals metrics.Totals
 
-	started, ended, parked, evicted, executions, attempts, received *prometheus.CounterVec
-	runTime, stepTime                                               *prometheus.HistogramVec
-	commitTime, commands                                            prometheus.Histogram
-	events, bytes                                                   prometheus.Counter
+	started, ended, parked, evicted, executions, attempts, looks, received *prometheus.CounterVec
+	runTime, stepTime, lookTime                                            *prometheus.HistogramVec
+	commitTime, commands                                                   prometheus.Histogram
+	events, bytes                                                          prometheus.Counter
 
 	vectors []prometheus.Collector
 	samples []sample
@@ -47,6 +47,7 @@ func New() *Collector {
 	c.started, c.ended, c.parked, c.evicted = c.counter(metrics.RunsStarted), c.counter(metrics.RunsEnded), c.counter(metrics.RunsParked), c.counter(metrics.RunsEvicted)
 	c.executions, c.attempts, c.received = c.counter(metrics.Executions), c.counter(metrics.StepAttempts), c.counter(metrics.HooksReceived)
 	c.runTime, c.stepTime = c.histogram(metrics.RunDuration), c.histogram(metrics.StepDuration)
+	c.looks, c.lookTime = c.counter(metrics.PollLooks), c.histogram(metrics.PollDuration)
 	c.commitTime, c.commands = single(c, metrics.CommitDuration), single(c, metrics.CommitCommands)
 	c.events, c.bytes = c.counter(metrics.CommitEvents).WithLabelValues(), c.counter(metrics.CommitBytes).WithLabelValues()
 	for _, s := range metrics.Sampled() {
@@ -126,6 +127,13 @@ func (c *Collector) Hooks() observe.Hooks {
 				workflow, step := c.value(metrics.Workflow, a.Workflow), c.value(metrics.Step, a.Step)
 				c.attempts.WithLabelValues(workflow, step, string(end.Outcome), c.value(metrics.Code, end.Code)).Inc()
 				c.stepTime.WithLabelValues(workflow, step, string(end.Outcome)).Observe(end.Took.Seconds())
+			}
+		},
+		Look: func(ctx context.Context, l observe.Look) (context.Context, func(observe.LookEnd)) {
+			return ctx, func(end observe.LookEnd) {
+				workflow, poll := c.value(metrics.Workflow, l.Workflow), c.value(metrics.Poll, l.Poll)
+				c.looks.WithLabelValues(workflow, poll, string(end.Found), c.value(metrics.Code, end.Code)).Inc()
+				c.lookTime.WithLabelValues(workflow, poll, string(end.Found)).Observe(end.Took.Seconds())
 			}
 		},
 		Received: func(_ context.Context, r observe.Received) {

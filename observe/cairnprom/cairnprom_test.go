@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,11 +66,16 @@ func TestMetrics(t *testing.T) {
 			return n, nil
 		}).Retry(cairn.RetryPolicy{Attempts: 2})
 		approved := cairn.NewHook[int]("approved").Token("the token")
+		var looks atomic.Int32
+		arrived := cairn.NewPoll("arrived", time.Millisecond, func(_ context.Context, n int) (int, bool, error) { return n, looks.Add(1) == 3, nil })
 		wf := cairn.NewWorkflow("checkout "+t.Name()[len("TestMetrics/"):], func(ctx cairn.Context, n int) (int, error) {
 			if _, err := charge.Do(ctx, n); err != nil {
 				return 0, err
 			}
 			if _, err := approved.Wait(ctx, 0); err != nil {
+				return 0, err
+			}
+			if _, err := arrived.Wait(ctx, n); err != nil {
 				return 0, err
 			}
 			return 0, errors.New("no mail server")
@@ -94,6 +100,13 @@ cairn_runs_ended_total{code="error",status="failed",workflow="WF"} 1
 # TYPE cairn_step_attempts_total counter
 cairn_step_attempts_total{code="",outcome="completed",step="charge",workflow="WF"} 1
 cairn_step_attempts_total{code="declined",outcome="retrying",step="charge",workflow="WF"} 1
+# HELP cairn_poll_looks_total Calls of the checks of polls.
+# TYPE cairn_poll_looks_total counter
+cairn_poll_looks_total{code="",found="answer",poll="arrived",workflow="WF"} 1
+cairn_poll_looks_total{code="",found="nothing",poll="arrived",workflow="WF"} 2
+# HELP cairn_poll_look_duration_seconds Time that a call of a poll's check took.
+# TYPE cairn_poll_look_duration_seconds histogram
+cairn_poll_look_duration_seconds{found="nothing",poll="arrived",workflow="WF"}_count 2
 # HELP cairn_hooks_received_total Values that workflows have got through their hooks.
 # TYPE cairn_hooks_received_total counter
 cairn_hooks_received_total{hook="approved",workflow="WF"} 1
