@@ -313,7 +313,7 @@ func (r *runBatch) mustRead() bool {
 // collide if that is not the truth.
 func mustRead(cmd *journal.Command, s *journal.State, appends bool) bool {
 	// A claim in an epoch that is known, with events, collides if what is remembered is not the truth; another must look.
-	blind := cmd.Lease == journal.LeaseWake || cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
+	blind := cmd.Lease == journal.LeasePush || cmd.Lease == journal.LeaseHeed || cmd.Lease == journal.LeaseClaim && (len(cmd.Events) == 0 || cmd.Guards.Owner.Epoch == 0)
 	// A release without events collides with nothing, and would write what is remembered of the run over a pause or a cancel.
 	blind = blind || cmd.Lease == journal.LeaseRelease && len(cmd.Events) == 0 && !appends
 	// A run that has ended may have been deleted, and a note collides with nothing that would show it.

@@ -55,8 +55,7 @@ func (x *exec) received(e journal.Event) journal.Event {
 // written. The error says that nobody knows whether it was. The lock is held, and given up.
 func (x *exec) goEarly(ctx context.Context, events []journal.Event, fired []*waiter) (*journal.Result, error) {
 	cmd := x.claiming(events)
-	until := x.until
-	cmd.Read, cmd.Guards.Seq, cmd.Guards.WakeAt = journal.Read{}, x.seen, &until
+	cmd.Read, cmd.Guards.Seq = journal.Read{}, x.seen
 	foreseen := x.answerTo(cmd)
 	x.mu.Unlock()
 	if !x.eng.works(x) {
@@ -93,7 +92,7 @@ func (x *exec) goEarly(ctx context.Context, events []journal.Event, fired []*wai
 func (x *exec) answerTo(cmd *journal.Command) *journal.Result {
 	run := *x.run
 	run.Owner, run.Epoch, run.WakeAt = x.me.id, x.epoch+1, 0
-	res := &journal.Result{Run: &run, Due: x.until, Read: make([]journal.Event, len(cmd.Events))}
+	res := &journal.Result{Run: &run, Read: make([]journal.Event, len(cmd.Events))}
 	for i, e := range cmd.Events {
 		e.Type, e.Seq = e.Data.EventType(), x.seen+int64(i)+1
 		res.Read[i] = e

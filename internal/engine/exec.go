@@ -63,9 +63,8 @@ type exec struct {
 	died     bool           // the last owner did
 	suspect  bool           // that, and nothing was written since: starts are written down before the bodies
 	memos    *memos
-	seen     int64        // all events up to here are known
-	rested   int64        // the last event when the run was given back, 0 if it was due at once; run is as it was then
-	until    journal.Time // when it was to wake then: if that has changed, somebody has marked it as due
+	seen     int64 // all events up to here are known
+	rested   int64 // the last event when the run was given back; run is as it was then
 	ahead    map[int64]journal.Event
 	out      outbox
 	active   int // lines that do something
@@ -294,7 +293,9 @@ func (x *exec) refused(cmd *journal.Command, err error) {
 			return // that was what was refused
 		}
 	}
-	if _, parkErr := x.me.committer.DoAfter(x.eng.hard, x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}}), x.unsettled()); parkErr == nil {
+	park := x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}})
+	park.Lease = journal.LeaseRelease // also if it is paused
+	if _, parkErr := x.me.committer.DoAfter(x.eng.hard, park, x.unsettled()); parkErr == nil {
 		x.observeParked(err)
 	}
 }
@@ -345,6 +346,9 @@ func (x *exec) observe(run *journal.Run, events []journal.Event, own bool) {
 			continue
 		}
 		x.memos.fold(x.key.Run, &e)
+		if e.Type == journal.EventRunResumed {
+			x.pushed++ // a run that is paused cannot be marked
+		}
 		if m := x.memos.byKey[e.Key]; own && m != nil {
 			m.asked = true
 		}

@@ -272,27 +272,11 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 	return errors.Join(err, e.terminateChildren(ctx, run, reason, actor))
 }
 
-// Push lets the polls of a run look now.
+// Push lets the polls of a run look now: it marks the run, and whoever executes it finds that.
 func (e *Engine) Push(ctx context.Context, run journal.ID) error {
-	for {
-		res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Lease: journal.LeaseWake})
-		if err != nil {
-			return err
-		}
-		x, ours := e.exec(run), res.Run.Owner == e.self().id
-		switch {
-		case !ours && x != nil: // it was marked, and who claims it finds that
-			x.wake()
-			return nil
-		case !ours:
-			e.lookNow()
-			return nil
-		case x != nil && x.nudge(), x == nil && e.tellLater(run):
-			return nil
-		}
-		// This process owned the run, so it was not marked; and meanwhile it gives it back, or has dropped it from memory.
-		if err := context.Cause(ctx); err != nil || !e.pause() {
-			return err
-		}
+	_, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Lease: journal.LeasePush})
+	if err == nil {
+		e.lookNow()
 	}
+	return err
 }

@@ -50,9 +50,7 @@ func (x *exec) park() {
 		case err == nil:
 			x.done(len(cmd.Events))
 			if final {
-				if x.rested, x.until = res.Seq, res.Run.WakeAt; res.Due != 0 {
-					x.rested, x.until = 0, 0 // somebody has marked it meanwhile
-				}
+				x.rested = res.Seq
 				x.mu.Unlock()
 				x.parked()
 				return
@@ -201,8 +199,8 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 		x.streams.known = false // another process has executed it meanwhile
 	}
 	x.epoch = res.Run.Epoch
-	if res.Due != x.until {
-		x.pushed++ // somebody has marked it, perhaps for its polls; that is gone with the claim
+	if res.Pushed {
+		x.pushed++
 	}
 	x.mu.Unlock()
 	if !x.learn(res.Run, res.Read) {
@@ -222,8 +220,11 @@ func (x *exec) claimed(res *journal.Result, fired []*waiter) bool {
 	}
 	x.noticeCancel()
 	x.resolve()
-	idle := x.active == 0
+	idle, poked := x.active == 0, x.poked
 	x.mu.Unlock()
+	if poked { // somebody came while it was being claimed, perhaps because of a mark that it still has
+		x.eng.lookNow()
+	}
 	if idle {
 		x.park()
 	} else {
@@ -335,7 +336,8 @@ func (x *exec) handOver() {
 
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
 func (x *exec) parkForGood(reason *journal.Error) {
-	if _, err := x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseKeep); err == nil {
+	// With the release it is given back also if somebody has paused it meanwhile: then it is parked already, and that is what is written of it.
+	if _, err := x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseRelease); err == nil {
 		x.eng.logParked(x, reason)
 		x.observeParked(reason)
 	}

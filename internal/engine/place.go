@@ -50,6 +50,13 @@ func (e *Engine) admit() bool {
 	return true
 }
 
+// full reports whether there is no place for another run.
+func (e *Engine) full() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.active >= e.cfg.MaxActive
+}
+
 // release gives a place back that no execution has taken.
 func (e *Engine) release() {
 	e.mu.Lock()

@@ -67,6 +67,9 @@ func (e *Engine) poll() {
 	}
 }
 
+// maxHidden is how many runs that cannot be taken may come before one that can.
+const maxHidden = 10_000
+
 // takeDue takes the runs that are due, as many as there is room for. Runs of dead processes are few at a time, and do not hold up the others.
 func (e *Engine) takeDue() {
 	if len(e.names) == 0 {
@@ -83,13 +86,20 @@ func (e *Engine) takeDue() {
 	for range 50 { // then others have their turn: timers, hints, stopping
 		f.Now = e.now()
 		due, err := e.store.Due(e.life, f)
-		if err != nil || !e.takeAll(due) || len(due) < f.Limit {
+		if err != nil {
 			return // the next look will tell
+		}
+		took := e.takeAll(due)
+		switch {
+		case len(due) < f.Limit || !took && (e.full() || f.Limit > maxHidden):
+			return
+		case !took:
+			f.Limit *= 2 // runs that nobody can take or tell just now do not hide those behind them
 		}
 	}
 }
 
-// takeAll takes runs. It reports whether it took one.
+// takeAll takes runs, or tells those that this process executes. It reports whether it did so with one.
 func (e *Engine) takeAll(due []store.DueRun) bool {
 	var took atomic.Bool
 	var all sync.WaitGroup
@@ -113,8 +123,7 @@ func (e *Engine) takeOne(run store.DueRun) bool {
 	e.mu.Unlock()
 	switch {
 	case x != nil && run.Owner == self:
-		x.push()
-		return false
+		return x.heed()
 	case x != nil:
 		return x.wake()
 	case !run.Owner.IsZero():
@@ -139,32 +148,38 @@ func (e *Engine) takeOne(run store.DueRun) bool {
 	return false
 }
 
-// push is called when something may have happened to a run that this process executes: it is read, and polls look at once.
-func (x *exec) push() {
+// heed is called when something may have happened to a run that this process executes. The mark that says so is taken away in the commit that reads what happened: what comes
+// later marks the run again. The run does not come to rest before it was told. It reports whether it was; one that is just being given back keeps its mark.
+func (x *exec) heed() bool {
 	x.mu.Lock()
-	running := x.phase == phaseRunning
-	x.mu.Unlock()
-	if !running {
-		x.wake()
-		return
-	}
-	if !x.refresh() {
-		return
-	}
-	x.lookAtChildren()
-	x.nudge()
-}
-
-// nudge lets the polls of a run look now. It reports false if the run is not being executed: then it has to be marked as due, so that it is taken back.
-func (x *exec) nudge() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.pushed++
 	if x.phase != phaseRunning {
-		return false
+		x.mu.Unlock()
+		return x.wake()
 	}
-	x.resolve()
-	return true
+	x.active++
+	cmd := x.owned(nil)
+	cmd.Lease, cmd.Read = journal.LeaseHeed, journal.Read{Kind: journal.ReadSince, Since: x.seen}
+	x.mu.Unlock()
+	res, err := x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled())
+	told := err == nil && x.learn(res.Run, res.Read)
+	if told {
+		x.lookAtChildren()
+	}
+	x.mu.Lock()
+	x.active--
+	if told && res.Pushed {
+		x.pushed++
+	}
+	running := x.phase == phaseRunning
+	if running {
+		x.resolve()
+	}
+	idle := running && x.active == 0
+	x.mu.Unlock()
+	if idle {
+		x.park()
+	}
+	return told
 }
 
 // claim takes a run and starts to execute it. It reports whether it took it. In a run whose last owner died while it was doing something, a
@@ -183,7 +198,7 @@ func (e *Engine) claim(key store.RunKey, suspect bool) bool {
 	if taken {
 		x.start()
 		if news {
-			x.push()
+			x.heed()
 		}
 	}
 	return x != nil
@@ -200,7 +215,7 @@ func (e *Engine) tellLater(run journal.ID) bool {
 	x := e.execs[key] // since a moment
 	e.mu.Unlock()
 	if x != nil {
-		x.push()
+		x.heed()
 	}
 	return claims
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,109 +17,6 @@ import (
 	"github.com/cairn-workflow/cairn/store/faultstore"
 )
 
-// TestAPushIsNeverLost pushes runs at each millisecond of a look that takes 5 of them and of what the database does then, which takes 10 each time: while the poll looks, while its run is given
-// back, and afterwards. The poll has no interval, so a push that nobody hears is one for ever.
-func TestAPushIsNeverLost(t *testing.T) {
-	t.Parallel()
-	for name, elsewhere := range map[string]bool{"from the process that executes it": false, "from another": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := t.TempDir() + "/x.db"
-			bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
-				var arrived sync.Map
-				looked := make(chan struct{}, 10)
-				wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-					return b.Poll(engine.PollSpec{Name: "file"}, func(_ context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
-						_, ready := arrived.Load(info.Run)
-						looked <- struct{}{}
-						time.Sleep(5 * time.Millisecond)
-						return nil, ready, nil
-					})
-				}}
-				executes := slowLife(t, path, wf)
-				pushes := executes
-				if elsewhere {
-					pushes = slowLife(t, path)
-				}
-				for after := range 80 {
-					run, err := executes.Start(t.Context(), engine.StartRequest{Workflow: "w"})
-					require.NoError(t, err)
-					<-looked
-					time.Sleep(time.Duration(after) * time.Millisecond)
-					arrived.Store(run, true)
-					require.NoError(t, pushes.Push(t.Context(), run))
-					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-					_, err = executes.Wait(ctx, run)
-					cancel()
-					require.NoError(t, err, "pushed %d ms after the look began", after)
-					for len(looked) > 0 {
-						<-looked
-					}
-				}
-			})
-		})
-	}
-}
-
-// TestAPushBesideADelivery pushes a run that rests, and sends it something at each millisecond of that: the claim of the one takes away the mark of the other.
-func TestAPushBesideADelivery(t *testing.T) {
-	t.Parallel()
-	for name, elsewhere := range map[string]bool{"from the process that executes it": false, "from another": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := t.TempDir() + "/x.db"
-			bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
-				var arrived sync.Map
-				wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, token journal.Payload) (journal.Payload, error) {
-					file, err := b.Go("file", "", func(b *engine.Branch) (journal.Payload, error) {
-						return b.Poll(engine.PollSpec{Name: "file"}, func(_ context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
-							_, ready := arrived.Load(info.Run)
-							return nil, ready, nil
-						})
-					})
-					if err != nil {
-						return nil, err
-					}
-					h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: string(token)})
-					if err != nil {
-						return nil, err
-					}
-					if _, err := h.Receive(b, nil); err != nil {
-						return nil, err
-					}
-					return b.Wait(file)
-				}}
-				executes := slowLife(t, path, wf)
-				pushes := executes
-				if elsewhere {
-					pushes = slowLife(t, path)
-				}
-				for after := range 60 {
-					token := fmt.Sprint("token ", after)
-					run, err := executes.Start(t.Context(), engine.StartRequest{Workflow: "w", Input: journal.Payload(token)})
-					require.NoError(t, err)
-					time.Sleep(time.Second) // it rests
-					var both errgroup.Group
-					both.Go(func() error {
-						arrived.Store(run, true)
-						return pushes.Push(t.Context(), run)
-					})
-					both.Go(func() error {
-						time.Sleep(time.Duration(after) * time.Millisecond)
-						_, err := executes.Deliver(t.Context(), token, "", nil)
-						return err
-					})
-					require.NoError(t, both.Wait())
-					ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-					_, err = executes.Wait(ctx, run)
-					cancel()
-					require.NoError(t, err, "something came %d ms after the push", after)
-				}
-			})
-		})
-	}
-}
-
 // slowLife is a process whose writers take 10 milliseconds to read and to commit.
 func slowLife(t *testing.T, path string, wfs ...*engine.Workflow) *engine.Engine {
 	t.Helper()
@@ -129,4 +27,296 @@ func slowLife(t *testing.T, path string, wfs ...*engine.Workflow) *engine.Engine
 		return faultstore.Fault{}
 	}, wfs...)
 	return e
+}
+
+// files has what polls look for. They have no interval, so a push that nobody hears is one for ever.
+type files struct {
+	arrived sync.Map
+	looks   atomic.Int32
+}
+
+// poll looks for the file of its run.
+func (f *files) poll(b *engine.Branch) (journal.Payload, error) {
+	return b.Poll(engine.PollSpec{Name: "file"}, func(_ context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
+		_, ready := f.arrived.Load(info.Run)
+		f.looks.Add(1)
+		time.Sleep(5 * time.Millisecond) // what it has seen takes it a moment to say
+		return nil, ready, nil
+	})
+}
+
+// pollBeside looks for the file of its run while it does something else.
+func (f *files) pollBeside(b *engine.Branch, other func() error) (journal.Payload, error) {
+	file, err := b.Go("file", "", f.poll)
+	if err != nil {
+		return nil, err
+	}
+	if err := other(); err != nil {
+		return nil, err
+	}
+	return b.Wait(file)
+}
+
+// push lets the file of a run arrive, and pushes the run.
+func (f *files) push(t *testing.T, e *engine.Engine, run journal.ID) {
+	t.Helper()
+	f.arrived.Store(run, true)
+	require.NoError(t, e.Push(t.Context(), run))
+}
+
+// ends waits for the end of a run.
+func ends(t *testing.T, e *engine.Engine, run journal.ID, about string, args ...any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended, err := e.Wait(ctx, run)
+	require.NoError(t, err, "%s", fmt.Sprintf(about, args...))
+	require.Equal(t, journal.StatusCompleted, ended.Status)
+}
+
+// pushed runs a test in virtual time, with runs that are pushed by the process that executes them, and by another one.
+func pushed(t *testing.T, code func(f *files, b *engine.Branch, in journal.Payload) (journal.Payload, error), test func(t *testing.T, f *files, executes, pushes *engine.Engine)) {
+	t.Helper()
+	for name, elsewhere := range map[string]bool{"by the process that executes it": false, "by another": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := t.TempDir() + "/x.db"
+			bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
+				f := &files{}
+				wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, in journal.Payload) (journal.Payload, error) { return code(f, b, in) }}
+				executes := slowLife(t, path, wf)
+				pushes := executes
+				if elsewhere {
+					pushes = slowLife(t, path)
+				}
+				test(t, f, executes, pushes)
+			})
+		})
+	}
+}
+
+func begin(t *testing.T, e *engine.Engine, in string) journal.ID {
+	t.Helper()
+	run, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w", Input: journal.Payload(in)})
+	require.NoError(t, err)
+	return run
+}
+
+// TestAPushIsNeverLost pushes runs at each millisecond of a look and of what the database does then: while the poll looks, while its run is given back, and afterwards.
+func TestAPushIsNeverLost(t *testing.T) {
+	t.Parallel()
+	code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return f.poll(b) }
+	pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
+		t.Helper()
+		for after := range 80 {
+			run := begin(t, executes, "")
+			time.Sleep(time.Duration(after) * time.Millisecond)
+			f.push(t, pushes, run)
+			ends(t, executes, run, "pushed %d ms after its start", after)
+		}
+	})
+}
+
+// TestAPushBesideADelivery pushes a run that rests, and sends it something at each millisecond of that: the claim of the one must not take away the mark of the other.
+func TestAPushBesideADelivery(t *testing.T) {
+	t.Parallel()
+	code := func(f *files, b *engine.Branch, token journal.Payload) (journal.Payload, error) {
+		return f.pollBeside(b, func() error {
+			h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: string(token)})
+			if err == nil {
+				_, err = h.Receive(b, nil)
+			}
+			return err
+		})
+	}
+	pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
+		t.Helper()
+		for after := range 60 {
+			token := fmt.Sprint("token ", after)
+			run := begin(t, executes, token)
+			time.Sleep(time.Second) // it rests
+			var both errgroup.Group
+			both.Go(func() error {
+				f.arrived.Store(run, true)
+				return pushes.Push(t.Context(), run)
+			})
+			both.Go(func() error {
+				time.Sleep(time.Duration(after) * time.Millisecond)
+				_, err := executes.Deliver(t.Context(), token, "", nil)
+				return err
+			})
+			require.NoError(t, both.Wait())
+			ends(t, executes, run, "something came %d ms after the push", after)
+		}
+	})
+}
+
+// TestAPushBesideATimer pushes a run at each millisecond around the end of a timer, while the process that executes it has more to commit: a run that is due for its timer is also
+// due for its polls.
+func TestAPushBesideATimer(t *testing.T) {
+	t.Parallel()
+	code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		return f.pollBeside(b, func() error {
+			return b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(200 * time.Millisecond) })
+		})
+	}
+	pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
+		t.Helper()
+		other, err := executes.Start(t.Context(), engine.StartRequest{Workflow: "nobody's", Elsewhere: true})
+		require.NoError(t, err)
+		for after := 0; after < 40; after += 2 {
+			run := begin(t, executes, "")
+			time.Sleep(140 * time.Millisecond)
+			var busy sync.WaitGroup
+			busy.Go(func() {
+				for range 100 {
+					time.Sleep(time.Millisecond)
+					_ = executes.Annotate(t.Context(), other, &journal.Annotated{Name: "note"})
+				}
+			})
+			time.Sleep(time.Duration(40+after) * time.Millisecond)
+			f.push(t, pushes, run)
+			busy.Wait()
+			ends(t, executes, run, "pushed %d ms after its start", 180+after)
+		}
+	})
+}
+
+// TestAPushOfAPausedRun pauses a run from another process than the one that has it in memory, pushes it, and lets it go on there: it looks then.
+func TestAPushOfAPausedRun(t *testing.T) {
+	t.Parallel()
+	code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return f.poll(b) }
+	for _, first := range []string{"paused", "pushed"} {
+		t.Run("first "+first, func(t *testing.T) {
+			t.Parallel()
+			pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
+				t.Helper()
+				run := begin(t, executes, "")
+				time.Sleep(time.Second)
+				f.arrived.Store(run, true)
+				todo := []func() error{func() error { return pushes.Push(t.Context(), run) }, func() error { return pushes.Pause(t.Context(), run, "", "") }}
+				if first == "paused" {
+					todo[0], todo[1] = todo[1], todo[0]
+				}
+				for _, do := range todo {
+					if err := do(); journal.CodeOf(err) != journal.CodeRunEnded { // it may have looked before it was paused
+						require.NoError(t, err)
+					}
+				}
+				time.Sleep(time.Second)
+				if err := executes.Resume(t.Context(), run, ""); journal.CodeOf(err) != journal.CodeRunEnded {
+					require.NoError(t, err)
+				}
+				ends(t, executes, run, "first %s", first)
+			})
+		})
+	}
+}
+
+// TestAPushOfAnEngineThatStops pushes a run at each millisecond before its process stops: where that was acknowledged, the next process looks.
+func TestAPushOfAnEngineThatStops(t *testing.T) {
+	t.Parallel()
+	for after := 1; after < 60; after += 2 {
+		path := t.TempDir() + "/x.db"
+		bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
+			f := &files{}
+			wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return f.poll(b) }}
+			first := slowLife(t, path, wf)
+			run := begin(t, first, "")
+			time.Sleep(time.Duration(after) * time.Millisecond)
+			f.arrived.Store(run, true)
+			acknowledged := make(chan error, 1)
+			go func() { acknowledged <- first.Push(t.Context(), run) }()
+			time.Sleep(21 * time.Millisecond)
+			require.NoError(t, first.Stop(t.Context()))
+			if err := <-acknowledged; err == nil {
+				ends(t, slowLife(t, path, wf), run, "pushed %d ms after its start", after)
+			}
+		})
+	}
+}
+
+// TestAPushIsOne counts the looks that follow a push. While the run does something else its mark is taken away; a check that takes longer than the engine waits between two looks of
+// its own is not made again and again; and what comes for other branches, from another process too, is no push.
+func TestAPushIsOne(t *testing.T) {
+	t.Parallel()
+	const rests, looks = "rests", "looks"
+	for name, test := range map[string]struct {
+		when string
+		what func(t *testing.T, e *engine.Engine, run journal.ID)
+		want int32
+	}{
+		"while it rests": {rests, func(t *testing.T, e *engine.Engine, run journal.ID) {
+			t.Helper()
+			require.NoError(t, e.Push(t.Context(), run))
+		}, 1},
+		"while it looks": {looks, func(t *testing.T, e *engine.Engine, run journal.ID) {
+			t.Helper()
+			require.NoError(t, e.Push(t.Context(), run))
+		}, 1},
+		"a delivery for another branch": {rests, func(t *testing.T, e *engine.Engine, _ journal.ID) {
+			t.Helper()
+			_, err := e.Deliver(t.Context(), "token", "", nil)
+			require.NoError(t, err)
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+				_, err := b.Go("file", "", func(b *engine.Branch) (journal.Payload, error) {
+					return b.Poll(engine.PollSpec{Name: "file", Every: 100 * time.Hour}, func(ctx context.Context, _ engine.StepInfo) (journal.Payload, bool, error) {
+						f.looks.Add(1)
+						select {
+						case <-time.After(2 * time.Second):
+						case <-ctx.Done():
+						}
+						return nil, false, nil
+					})
+				})
+				if err != nil {
+					return nil, err
+				}
+				h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: "token"})
+				for err == nil {
+					_, err = h.Receive(b, nil)
+				}
+				return nil, err
+			}
+			pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
+				t.Helper()
+				run := begin(t, executes, "")
+				time.Sleep(map[string]time.Duration{looks: time.Second, rests: 10 * time.Second}[test.when])
+				require.EqualValues(t, 1, f.looks.Load())
+				test.what(t, pushes, run)
+				time.Sleep(30 * time.Second)
+				require.Equal(t, 1+test.want, f.looks.Load())
+			})
+		})
+	}
+}
+
+// TestAPushDuringAStep pushes a run that is not given back for a long time, because of a step: that is one look, and not one each time that the engine looks for due runs.
+func TestAPushDuringAStep(t *testing.T) {
+	t.Parallel()
+	code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+		return f.pollBeside(b, func() error {
+			_, err := b.Step(engine.StepSpec{Name: "long"}, func(ctx context.Context, _ engine.StepInfo) (journal.Payload, error) {
+				select {
+				case <-time.After(time.Minute):
+				case <-ctx.Done():
+				}
+				return nil, nil
+			})
+			return err
+		})
+	}
+	pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
+		t.Helper()
+		run := begin(t, executes, "")
+		time.Sleep(time.Second)
+		require.EqualValues(t, 1, f.looks.Load())
+		require.NoError(t, pushes.Push(t.Context(), run))
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, f.looks.Load())
+	})
 }

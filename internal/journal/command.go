@@ -29,8 +29,6 @@ type Guards struct {
 	Owner Ownership
 	// Seq is the last event that the caller has seen; 0: not checked. Another last event gives [CodePrecondition].
 	Seq int64
-	// WakeAt is when the run was to wake when the caller gave it back; nil: not checked. Another time gives [CodePrecondition]: somebody has marked it as due.
-	WakeAt *Time
 	// Status lists the run's states in which the command is accepted; empty: not checked.
 	Status []Status
 	// Hook must be open.
@@ -63,8 +61,14 @@ const (
 	// LeaseRelease gives the run back: it waits, and wakes at the first of its timers, or at the command's WakeAt. If somebody else
 	// has marked it as due meanwhile, it stays due.
 	LeaseRelease Lease = 2
-	LeaseWake    Lease = 3 // mark the run as due, if it goes on
+	// LeasePush marks the run as due, if it goes on, also one that the caller owns: its polls are to look.
+	LeasePush Lease = 3
+	// LeaseHeed takes the mark away with which others have told the owner that something came. What that is, the answer has.
+	LeaseHeed Lease = 4
 )
+
+// WakePushed is the time to wake of a run that was pushed: long ago, so that no timer is earlier and no other mark takes its place.
+const WakePushed Time = 2
 
 // Read asks for events in the answer, as they are in the same transaction.
 type Read struct {
@@ -149,9 +153,8 @@ type Result struct {
 	Appended []Event
 	// Outcomes has an entry for each event of the command.
 	Outcomes []Outcome
-	// Due is when the run was to wake before the command, which claims it or gives it back. Before a claim that is the first of its timers, or when somebody marked it as due;
-	// the claim takes that mark away. Before a release it is not 0 only if somebody marked it.
-	Due Time
+	// Pushed says that somebody has pushed the run, and that this command, a claim or [LeaseHeed], took the mark away: its polls have to look.
+	Pushed bool
 	// Read is what the command asked to read.
 	Read []Event
 	// Kept are events of another run that come to stand in the journal, too.

@@ -17,8 +17,6 @@ func TestGuards(t *testing.T) {
 		"sequence":           {Guards{Seq: 3}, ""},
 		"older sequence":     {Guards{Seq: 2}, CodePrecondition},
 		"later sequence":     {Guards{Seq: 4}, CodePrecondition},
-		"wakes never":        {Guards{WakeAt: new(Time(0))}, ""},
-		"wakes at another":   {Guards{WakeAt: new(t0)}, CodePrecondition},
 		"status":             {Guards{Status: []Status{StatusPending, StatusRunning}}, ""},
 		"another status":     {Guards{Status: []Status{StatusPending}}, CodePrecondition},
 		"hook":               {Guards{Hook: h1}, ""},

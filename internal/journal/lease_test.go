@@ -39,18 +39,47 @@ func TestReleaseWakesWhenTheOwnerWants(t *testing.T) {
 	}
 }
 
-func TestWakeWithoutAnEvent(t *testing.T) {
+func TestPush(t *testing.T) {
 	t.Parallel()
+	heed := func(b *bench) *Command { return &Command{Lease: LeaseHeed, Guards: Guards{Owner: b.owner()}} }
+	push := func(b *bench) *Result { return b.must(t, &Command{Lease: LeasePush}) }
 	b := free(t)
-	b.now = t0 + 7
-	res := b.must(t, &Command{Lease: LeaseWake})
-	require.Equal(t, t0+7, res.Run.WakeAt)
+	b.now = t0 + 1007 // its timer is due already
+	res := push(b)
+	require.Equal(t, WakePushed, res.Run.WakeAt, "no timer hides that it was pushed")
 	require.Empty(t, res.Appended)
 	require.Equal(t, []ID{theRun}, res.Effects.Wake)
-	b.must(t, claim(p1, 1))
-	b = newRun(t, Engine, started(), ended())
-	res = b.must(t, &Command{Lease: LeaseWake})
-	require.Zero(t, res.Run.WakeAt, "a run that has ended is not woken")
+	_, err := b.try(&Command{Lease: LeaseHeed})
+	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	require.True(t, b.must(t, claim(p1, 1)).Pushed, "who claims it hears of that")
+	require.Zero(t, b.state(theRun).Run.WakeAt)
+	require.False(t, b.must(t, heed(b)).Pushed)
+
+	push(b) // by its owner's process, too
+	res = b.must(t, heed(b))
+	require.True(t, res.Pushed)
+	require.Zero(t, res.Run.WakeAt)
+
+	push(b)
+	b.must(t, &Command{Lease: LeaseRelease, Guards: Guards{Owner: b.owner()}})
+	require.Equal(t, WakePushed, b.state(theRun).Run.WakeAt, "given back, it is due")
+	come := claim(p1, 2)
+	come.Events = []Event{keyed("short", &WaitCompleted{})}
+	require.False(t, b.must(t, come).Pushed)
+	require.True(t, b.must(t, heed(b)).Pushed, "who claims it for something else hears of that later")
+
+	b.self = p2
+	_, err = b.outsider(Event{Data: &CancelRequested{}})
+	require.NoError(t, err)
+	require.NotZero(t, b.state(theRun).Run.WakeAt)
+	res = b.must(t, heed(b))
+	require.False(t, res.Pushed, "other marks are no pushes")
+	require.Zero(t, res.Run.WakeAt)
+
+	for _, last := range []Event{ended(), {Data: &RunParked{Asked: true}}} {
+		b = newRun(t, Engine, started(), last)
+		require.Zero(t, push(b).Run.WakeAt, "%s: nothing looks", last.Data.EventType())
+	}
 }
 
 func TestReleaseKeepsWhatTheOwnerHasNotSeen(t *testing.T) {
@@ -107,7 +136,7 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, p2, res.Run.Owner)
 	require.Equal(t, int64(2), res.Run.Epoch)
 	require.Zero(t, res.Run.WakeAt)
-	require.Equal(t, t0+1000, res.Due)
+	require.False(t, res.Pushed)
 	require.Empty(t, res.Appended, "who executes a run is not in the journal")
 
 	_, err = b.try(claim(p1, 0))

@@ -43,7 +43,9 @@ func (m *machine) newCommand(run ID, s *State) *Command {
 	case 6:
 		cmd.Lease = LeaseRelease
 	case 7:
-		cmd.Guards.WakeAt = new(Time(m.next(2)))
+		cmd.Lease = LeasePush
+	case 8:
+		cmd.Lease = LeaseHeed
 	}
 	return cmd
 }

@@ -151,7 +151,7 @@ func (r *reduction) checkGuards() error {
 		}
 	}
 	if s.Run == nil {
-		if g.Seq != 0 || g.WakeAt != nil || len(g.Status) > 0 || !g.Hook.IsZero() || g.Owner.Epoch > 1 {
+		if g.Seq != 0 || len(g.Status) > 0 || !g.Hook.IsZero() || g.Owner.Epoch > 1 {
 			return r.noRun()
 		}
 		return nil
@@ -167,9 +167,6 @@ func (r *reduction) checkGuards() error {
 	}
 	if g.Seq != 0 && g.Seq != s.Seq {
 		return Errorf(CodePrecondition, "the last event is %d, not %d", s.Seq, g.Seq)
-	}
-	if g.WakeAt != nil && *g.WakeAt != s.Run.WakeAt {
-		return Errorf(CodePrecondition, "the run wakes at %d, not at %d: somebody has marked it as due", s.Run.WakeAt, *g.WakeAt)
 	}
 	if len(g.Status) > 0 && !slices.Contains(g.Status, s.Run.Status) {
 		return Errorf(CodePrecondition, "the run is %s", s.Run.Status)
@@ -331,15 +328,16 @@ func (r *reduction) lease() error {
 	if r.result.created {
 		r.born()
 	}
-	r.result.Due = r.s.Run.WakeAt
 	switch r.cmd.Lease {
 	case LeaseClaim:
 		return r.claim()
 	case LeaseRelease:
 		return r.release()
-	case LeaseWake:
-		r.mark()
+	case LeasePush:
+		r.push()
 		return nil
+	case LeaseHeed:
+		return r.heed()
 	default:
 		r.wake()
 		return nil
@@ -374,6 +372,31 @@ func (r *reduction) claim() error {
 	}
 	next := r.s.editRun()
 	next.Owner, next.Epoch, next.WakeAt = g.Incarnation, next.Epoch+1, 0
+	if run.WakeAt == WakePushed {
+		r.heardPush()
+	}
+	return nil
+}
+
+// heardPush takes note that the run was pushed. Who claims it because of something else, which the command has, does not wait for the answer to go on: it hears of the push
+// like any owner.
+func (r *reduction) heardPush() {
+	if len(r.result.Appended) > 0 {
+		r.s.editRun().WakeAt = WakePushed
+		return
+	}
+	r.result.Pushed = true
+}
+
+// heed takes a mark away that was meant for the owner.
+func (r *reduction) heed() error {
+	if r.cmd.Guards.Owner.Incarnation.IsZero() {
+		return Errorf(CodeStaleEpoch, "only the owner heeds what came for a run")
+	}
+	if run := r.s.Run; run.WakeAt != 0 && !run.Owner.IsZero() {
+		r.result.Pushed = run.WakeAt == WakePushed
+		r.s.editRun().WakeAt = 0
+	}
 	return nil
 }
 
@@ -460,6 +483,14 @@ func (r *reduction) mark() {
 	r.result.Effects.Wake = append(r.result.Effects.Wake, run.ID)
 	if run.Owner.IsZero() || run.Owner != r.env.Self {
 		r.s.MarkDue(r.env.Now)
+	}
+}
+
+// push marks the run as due for its polls, whoever owns it.
+func (r *reduction) push() {
+	if run := r.s.Run; !run.Status.Terminal() && run.ParkedAt == 0 {
+		r.result.Effects.Wake = append(r.result.Effects.Wake, run.ID)
+		r.s.MarkDue(WakePushed)
 	}
 }
 

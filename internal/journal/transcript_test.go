@@ -148,7 +148,7 @@ func (s *story) apply(t *testing.T, td *datadriven.TestData) string {
 		case "hook":
 			cmd.Guards.Hook = s.id(value)
 		case "lease":
-			cmd.Lease = map[string]Lease{"claim": LeaseClaim, "release": LeaseRelease, "wake": LeaseWake}[value]
+			cmd.Lease = map[string]Lease{"claim": LeaseClaim, "release": LeaseRelease, "push": LeasePush, "heed": LeaseHeed}[value]
 		case "delivery":
 			name, n, _ := strings.Cut(value, ":")
 			cmd.Guards.Delivery.Message = s.id(name)

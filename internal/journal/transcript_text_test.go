@@ -98,6 +98,9 @@ func (s *story) set(t *testing.T, target any, name, value string) {
 }
 
 func (s *story) time(at Time) string {
+	if at == WakePushed {
+		return "pushed"
+	}
 	return "+" + time.Duration(int64(at-t0)*int64(time.Millisecond)).String()
 }
 

@@ -18,6 +18,7 @@ var leaseTests = []test{
 	{"Wake", leaseWake},
 	{"WakeIsNotLost", leaseWakeNotLost},
 	{"WakeOfEndedRuns", leaseWakeEnded},
+	{"Push", leasePush},
 }
 
 // claim returns the command with which the bench takes a run.
@@ -164,6 +165,37 @@ func leaseWakeNotLost(b *bench) {
 	require.True(b, got.Owner.IsZero())
 	require.Equal(b, p.now, got.WakeAt)
 	b.check(parent)
+}
+
+// A push stays with its run until its owner heeds it, whatever the owner writes that has not seen it.
+func leasePush(b *bench) {
+	p := b.peer()
+	run := b.start(journal.Engine)
+	cached := b.cached(run)
+	p.must(&journal.Command{Run: run, Lease: journal.LeasePush})
+	require.Len(b, b.due(b.now, 10), 1, "the owner is told")
+	require.Empty(b, p.due(b.now, 10))
+	write := func(cmd *journal.Command) {
+		cmd.Run = run
+		require.NoError(b, b.commit(b.optimistic(cached, cmd)))
+		cached.Commit()
+		require.Equal(b, journal.WakePushed, b.run(run).WakeAt)
+		b.check(run)
+	}
+	owner := journal.Ownership{Incarnation: b.self, Epoch: 1}
+	write(&journal.Command{Events: []journal.Event{keyed("w", &journal.WaitCreated{ResumeAt: b.now + 1000})}, Guards: journal.Guards{Owner: owner}})
+	write(&journal.Command{Events: []journal.Event{keyed("v", &journal.WaitCreated{ResumeAt: b.now + 1000})}, Lease: journal.LeaseRelease, Guards: journal.Guards{Owner: owner}})
+	require.Len(b, p.due(b.now, 10), 1, "nobody has it")
+	b.later(time.Second)
+	write(&journal.Command{Events: []journal.Event{keyed("w", &journal.WaitCompleted{})}, Lease: journal.LeaseClaim, Guards: journal.Guards{Owner: owner}})
+	require.Empty(b, p.due(b.now, 10))
+
+	owner.Epoch = 2
+	heed := &journal.Command{Run: run, Lease: journal.LeaseHeed, Guards: journal.Guards{Owner: owner}}
+	require.True(b, b.must(heed).Pushed)
+	require.Zero(b, b.run(run).WakeAt)
+	require.Empty(b, b.due(b.now, 10))
+	b.check(run)
 }
 
 func leaseWakeEnded(b *bench) {

@@ -276,7 +276,7 @@ func streamOwner(b *bench) {
 	}
 	b.must(b.release(run))
 	require.ErrorIs(b, p.write(p.change(s, "x")), store.ErrConflict, "nobody owns it")
-	b.must(&journal.Command{Run: run, Lease: journal.LeaseWake})
+	b.must(&journal.Command{Run: run, Lease: journal.LeasePush})
 	b.must(b.claim(run))
 	require.ErrorIs(b, p.write(p.change(s, "x")), store.ErrConflict, "the epoch is another")
 	p.owner = b.owner(run)
