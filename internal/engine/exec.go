@@ -92,6 +92,7 @@ func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *jo
 		eng: e, turns: e.turns.Of("execution", e.numbers.Add(1)), me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
 		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
 		gone: make(chan struct{}), seed: key.Run, began: run.CreatedAt,
+		active: 1, // its code: it may be told of something before that begins, and must not come to rest then
 	}
 	x.streams.known = run.Epoch <= 1                 // nobody has executed it before
 	x.bare, x.over = context.WithCancelCause(e.hard) // a stop of the engine ends it only together with the execution
@@ -115,7 +116,7 @@ func (x *exec) start() {
 	x.noticeCancel()
 	x.lines[root] = struct{}{}
 	root.mark = x.out.added
-	x.active, root.counted = 1, true
+	root.counted = true
 	x.mu.Unlock()
 	x.segmentBegins(x.why)
 	go x.main(&Branch{line: root, ctx: root.ctx})
