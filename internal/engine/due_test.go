@@ -51,29 +51,39 @@ func TestRunsThatAreToldDoNotHideOthers(t *testing.T) {
 // TestRunsOfANewerProgramDoNotHideOthers has more runs than an engine asks for at once that are due, and have events that it does not know: it cannot take them.
 func TestRunsOfANewerProgramDoNotHideOthers(t *testing.T) {
 	t.Parallel()
-	path := t.TempDir() + "/x.db"
-	bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
-		nap := func(now journal.Time) journal.Time { return now.Add(time.Minute) }
-		rests := &engine.Workflow{Name: "rests", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return nil, b.Sleep("nap", nap) }}
-		first, _ := life(t, path, rests)
-		for range 250 {
-			_, err := first.Start(t.Context(), engine.StartRequest{Workflow: "rests"})
-			require.NoError(t, err)
-		}
-		time.Sleep(time.Second)
-		require.NoError(t, first.Stop(t.Context()))
-		db, err := sql.Open("sqlite", path)
-		require.NoError(t, err)
-		_, err = db.ExecContext(t.Context(), `update cairn_events set type = 200 where seq = 3`)
-		require.NoError(t, errors.Join(err, db.Close()))
-
-		time.Sleep(time.Minute) // they are due
-		client, _ := life(t, path)
-		run, err := client.Start(t.Context(), engine.StartRequest{Workflow: "w", Elsewhere: true})
-		require.NoError(t, err)
-		e, _ := life(t, path, rests, &engine.Workflow{Name: "w", Run: func(*engine.Branch, journal.Payload) (journal.Payload, error) { return nil, nil }})
-		ends(t, e, run, "it is due")
-	})
+	for name, test := range map[string]struct {
+		runs   int
+		change string
+	}{
+		"due":               {250, ""},
+		"of a dead process": {20, "update cairn_runs set wake_at = 1"}, // store.WakeAfterDeath
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := t.TempDir() + "/x.db"
+			bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
+				nap := func(now journal.Time) journal.Time { return now.Add(time.Minute) }
+				rests := &engine.Workflow{Name: "rests", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return nil, b.Sleep("nap", nap) }}
+				first, _ := life(t, path, rests)
+				for range test.runs {
+					_, err := first.Start(t.Context(), engine.StartRequest{Workflow: "rests"})
+					require.NoError(t, err)
+				}
+				time.Sleep(time.Second)
+				require.NoError(t, first.Stop(t.Context()))
+				time.Sleep(time.Minute) // they are due
+				client, _ := life(t, path)
+				run, err := client.Start(t.Context(), engine.StartRequest{Workflow: "w", Elsewhere: true})
+				require.NoError(t, err)
+				db, err := sql.Open("sqlite", path)
+				require.NoError(t, err)
+				_, err = db.ExecContext(t.Context(), `update cairn_events set type = 200 where seq = 3;`+test.change)
+				require.NoError(t, errors.Join(err, db.Close()))
+				e, _ := life(t, path, rests, &engine.Workflow{Name: "w", Run: func(*engine.Branch, journal.Payload) (journal.Payload, error) { return nil, nil }})
+				ends(t, e, run, "it is due")
+			})
+		})
+	}
 }
 
 // ownerOf returns the process that executes runs.

@@ -73,6 +73,9 @@ func (x *exec) park() {
 			}
 			x.phase = phaseRunning
 			x.resolve()
+			if x.poked { // perhaps because of a mark that it still has
+				x.eng.lookNow()
+			}
 		}
 	}
 }

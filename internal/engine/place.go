@@ -50,11 +50,11 @@ func (e *Engine) admit() bool {
 	return true
 }
 
-// full reports whether there is no place for another run.
+// full reports whether there is no place for another run, or the engine stops.
 func (e *Engine) full() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.active >= e.cfg.MaxActive
+	return e.stopped || e.active >= e.cfg.MaxActive
 }
 
 // release gives a place back that no execution has taken.

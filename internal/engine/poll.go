@@ -2,8 +2,8 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -67,52 +67,56 @@ func (e *Engine) poll() {
 	}
 }
 
-// maxHidden is how many runs that cannot be taken may come before one that can.
-const maxHidden = 10_000
-
 // takeDue takes the runs that are due, as many as there is room for. Runs of dead processes are few at a time, and do not hold up the others.
 func (e *Engine) takeDue() {
 	if len(e.names) == 0 {
 		return
 	}
-	self := e.self().id
-	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: self, Now: store.WakeAfterDeath}
-	if f.Limit = min(e.freeSuspects(), 200); f.Limit > 0 {
-		if due, err := e.store.Due(e.life, f); err == nil {
-			e.takeAll(due) // one that shows that it does no harm asks for the next
-		}
-	}
-	f.From, f.Limit = store.WakeAfterDeath+1, 200
+	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: e.self().id, Now: store.WakeAfterDeath}
+	e.takePages(f, func() int { return min(e.freeSuspects(), 200) }) // one that shows that it does no harm asks for the next
+	f.From, f.Now = store.WakeAfterDeath+1, e.now()
+	e.takePages(f, func() int { return 200 })
+}
+
+// takePages takes runs that are due, a page at a time, with as many as there is room for. Those that cannot be taken or told just now, such as runs of a newer program, do not hide
+// those behind them: after the first page more are asked for.
+func (e *Engine) takePages(f store.DueFilter, room func() int) {
+	refused := map[journal.ID]bool{}
 	for range 50 { // then others have their turn: timers, hints, stopping
-		f.Now = e.now()
+		page := room()
+		f.Limit = page + len(refused)
+		if page <= 0 {
+			return
+		}
 		due, err := e.store.Due(e.life, f)
 		if err != nil {
 			return // the next look will tell
 		}
-		took := e.takeAll(due)
-		switch {
-		case len(due) < f.Limit || !took && (e.full() || f.Limit > maxHidden):
+		last, before := len(due) < f.Limit, len(refused)
+		due = slices.DeleteFunc(due, func(d store.DueRun) bool { return refused[d.Run] })
+		for i, took := range e.takeAll(due) {
+			if !took {
+				refused[due[i].Run] = true
+			}
+		}
+		if none := len(refused) == before+len(due); last || none && e.full() {
 			return
-		case !took:
-			f.Limit *= 2 // runs that nobody can take or tell just now do not hide those behind them
 		}
 	}
 }
 
-// takeAll takes runs, or tells those that this process executes. It reports whether it did so with one.
-func (e *Engine) takeAll(due []store.DueRun) bool {
-	var took atomic.Bool
+// takeAll takes runs, or tells those that this process executes. It reports with which of them it did so.
+func (e *Engine) takeAll(due []store.DueRun) []bool {
+	took := make([]bool, len(due))
 	var all sync.WaitGroup
 	for i, run := range due { // beside each other, so that their claims share commits
 		all.Go(func() {
 			e.turns.Take("due", int64(i))
-			if e.takeOne(run) {
-				took.Store(true)
-			}
+			took[i] = e.takeOne(run)
 		})
 	}
 	all.Wait()
-	return took.Load()
+	return took
 }
 
 // takeOne wakes a run that is in memory, or claims it and executes it from the beginning.
@@ -161,6 +165,9 @@ func (x *exec) heed() bool {
 	cmd.Lease, cmd.Read = journal.LeaseHeed, journal.Read{Kind: journal.ReadSince, Since: x.seen}
 	x.mu.Unlock()
 	res, err := x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled())
+	for temporary(journal.CodeOf(err)) && !x.isGone() && x.eng.pause() {
+		res, err = x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled())
+	}
 	told := err == nil && x.learn(res.Run, res.Read)
 	if told {
 		x.lookAtChildren()
