@@ -149,7 +149,13 @@ func newRunsResume(s *System) *cobra.Command {
 func newRunsPush(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return "the polls of " + run + " look now", e.Push(ctx, run)
+		if err := e.Push(ctx, run); err != nil {
+			return "", err
+		}
+		if info, err := e.Describe(ctx, run); err != nil || !info.EndedAt.IsZero() {
+			return run + " has ended: nothing looks any more", err
+		}
+		return "the polls of " + run + " look now", nil
 	}
 	return c.command("push", "Let the polls of a run look now", `
 		Lets the polls of a run look at once for what they wait for, and not at their next interval. A run that has no polls, or
