@@ -163,9 +163,6 @@ type Peer struct {
 	Batch       int64 // that it wrote last
 }
 
-// WakeAfterDeath is the time to wake of runs whose owner was declared dead: long ago, so that they come first.
-const WakeAfterDeath journal.Time = 1
-
 // EventFilter chooses events: of a run, of one entity (correlation id), or both. One of the two must be set.
 type EventFilter struct {
 	Run     journal.ID

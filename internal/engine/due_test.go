@@ -56,7 +56,7 @@ func TestRunsOfANewerProgramDoNotHideOthers(t *testing.T) {
 		change string
 	}{
 		"due":               {250, ""},
-		"of a dead process": {20, "update cairn_runs set wake_at = 1"}, // store.WakeAfterDeath
+		"of a dead process": {20, "update cairn_runs set wake_at = 1"}, // journal.WakeAfterDeath
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,20 +1,32 @@
 package engine
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/faultstore"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
-// TestToldBeforeItsCodeBegins tells a run of something between the moment in which the process has it and the one in which its code begins: it is not given back for that.
+// TestToldBeforeItsCodeBegins tells a run of something between the moment in which the process has it and the one in which its code begins: it is not given back for that. The database
+// is away meanwhile: nobody else tells it of what its own process has written, so that is tried again.
 func TestToldBeforeItsCodeBegins(t *testing.T) {
 	t.Parallel()
-	st, err := sqlite.Memory(t.Context(), nil)
+	under, err := sqlite.Memory(t.Context(), nil)
 	require.NoError(t, err)
+	var away atomic.Int32
+	st := faultstore.Wrap(under, func(journal.ID) faultstore.Plan {
+		return func(op faultstore.Op, _ int) faultstore.Fault {
+			if op == faultstore.OpBegin && away.Add(-1) >= 0 {
+				return faultstore.Fault{Before: journal.Errorf(journal.CodeUnreachable, "it is away")}
+			}
+			return faultstore.Fault{}
+		}
+	})
 	e, err := New(t.Context(), st, Config{}) // it looks for no runs
 	require.NoError(t, err)
 	run, err := e.Start(t.Context(), StartRequest{Workflow: "w", Elsewhere: true})
@@ -30,7 +42,9 @@ func TestToldBeforeItsCodeBegins(t *testing.T) {
 	require.True(t, kept)
 
 	require.NoError(t, e.Push(t.Context(), run))
+	away.Store(2)
 	require.True(t, x.heed())
+	require.Negative(t, away.Load(), "it was away")
 	row, err := st.Run(t.Context(), key.Namespace, run, store.ResolveNone)
 	require.NoError(t, err)
 	require.Equal(t, e.self().id, row.Owner)

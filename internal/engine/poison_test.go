@@ -97,7 +97,7 @@ func TestAStoppedEngineIsNotADeadOne(t *testing.T) {
 	run, err := st.Run(t.Context(), "default", id, store.ResolveNone)
 	require.NoError(t, err)
 	require.True(t, run.Owner.IsZero())
-	require.Greater(t, run.WakeAt, store.WakeAfterDeath, "due, and not as the run of a dead process")
+	require.Greater(t, run.WakeAt, journal.WakeAfterDeath, "due, and not as the run of a dead process")
 
 	hold = false
 	second, err := engine.New(t.Context(), st, engine.Config{}, wf)

@@ -72,9 +72,9 @@ func (e *Engine) takeDue() {
 	if len(e.names) == 0 {
 		return
 	}
-	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: e.self().id, Now: store.WakeAfterDeath}
+	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: e.self().id, Now: journal.WakeAfterDeath}
 	e.takePages(f, func() int { return min(e.freeSuspects(), 200) }) // one that shows that it does no harm asks for the next
-	f.From, f.Now = store.WakeAfterDeath+1, e.now()
+	f.From, f.Now = journal.WakeAfterDeath+1, e.now()
 	e.takePages(f, func() int { return 200 })
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) takeOne(run store.DueRun) bool {
 	case !e.admit():
 		return false
 	}
-	suspect := run.WakeAt == store.WakeAfterDeath
+	suspect := run.WakeAt == journal.WakeAfterDeath
 	if suspect && !e.suspected() {
 		e.release()
 		return false

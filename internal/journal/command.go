@@ -67,8 +67,11 @@ const (
 	LeaseHeed Lease = 4
 )
 
-// WakePushed is the time to wake of a run that was pushed: long ago, so that no timer is earlier and no other mark takes its place.
-const WakePushed Time = 2
+// Times to wake that say why a run is due. They are long ago: no timer is earlier, and no other mark takes their place.
+const (
+	WakeAfterDeath Time = 1 // its owner was declared dead
+	WakePushed     Time = 2 // its polls are to look
+)
 
 // Read asks for events in the answer, as they are in the same transaction.
 type Read struct {

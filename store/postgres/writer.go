@@ -174,7 +174,7 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 	b.Queue(fenceIncarnation, raw(incarnation))
 	b.Queue(fenceWriters, raw(incarnation))
 	b.Queue(`update runs set owner = null, wake_at = case when parked_at is null then 1 end
-		where ns in (select no from namespaces) and status in (0, 1) and status <> 2 and owner = $1`, raw(incarnation)) // store.WakeAfterDeath
+		where ns in (select no from namespaces) and status in (0, 1) and status <> 2 and owner = $1`, raw(incarnation)) // journal.WakeAfterDeath
 	b.Queue(`delete from beats where incarnation = $1`, raw(incarnation))
 	return classify("fence", s.pool.SendBatch(ctx, b).Close())
 }

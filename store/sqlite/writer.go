@@ -114,7 +114,7 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 	for _, statement := range []string{
 		`insert into cairn_writers (incarnation, number, fenced) values (?, -1, 1) on conflict do nothing`,
 		`update cairn_writers set fenced = 1 where incarnation = ?`,
-		`update cairn_runs set owner = null, wake_at = case when parked_at is null then 1 end where no in (select r.no` + liveRuns + `where r.owner = ?)`, // store.WakeAfterDeath
+		`update cairn_runs set owner = null, wake_at = case when parked_at is null then 1 end where no in (select r.no` + liveRuns + `where r.owner = ?)`, // journal.WakeAfterDeath
 		`delete from cairn_beats where incarnation = ?`,
 	} {
 		if _, err := raw.conn.ExecContext(ctx, statement, incarnation[:]); err != nil {

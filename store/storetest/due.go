@@ -74,7 +74,7 @@ func dueFenced(b *bench) {
 	require.Nil(b, b.seen(p.self))
 	require.False(b, b.owns(p.self))
 	after, err := b.store.Due(b.ctx(), store.DueFilter{
-		Namespace: b.ns, Workflows: []string{birth(journal.Engine).Workflow}, Owner: b.self, From: store.WakeAfterDeath + 1, Now: b.now, Limit: 10,
+		Namespace: b.ns, Workflows: []string{birth(journal.Engine).Workflow}, Owner: b.self, From: journal.WakeAfterDeath + 1, Now: b.now, Limit: 10,
 	})
 	require.NoError(b, err)
 	require.Empty(b, after, "runs of dead processes can be left out")
