@@ -33,7 +33,7 @@ TIMED := scripts/timed.sh
 # Tests that crash everywhere: one goroutine after the other, and so many crashes that the race detector makes them ten times as slow. `make verify` crashes
 # everywhere without it, and at fewer places with it.
 CRASHES := ^Test(PromiseKill|.*CrashEverywhere|PowerLoss.*)$$
-CRASHING := . ./cairntest ./examples/agent ./examples/importer ./store/sqlite
+CRASHING := . ./cairntest ./examples/agent ./examples/importer ./internal/store/sqlite
 
 # $(call packages,GROUP) starts a recipe: it sets $$packages, or says that there are none yet and ends the recipe well.
 packages = packages=$$(scripts/packages.sh $(1)); [[ -n $$packages ]] || { echo '$@: no packages yet'; exit 0; };

@@ -106,3 +106,21 @@ func TestAnnotationMisuse(t *testing.T) {
 		}
 	})
 }
+
+// What a goroutine says that outlives its step is refused, not lost without a word.
+func TestAnnotateAfterTheStep(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		late, ended := make(chan error, 1), make(chan struct{})
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+			return cairn.Do(ctx, "s", func(ctx context.Context) (int, error) {
+				go func() { <-ended; late <- cairn.Annotate(ctx, cairn.Annotation{Name: "late"}) }()
+				return 0, nil
+			})
+		})
+		_, err := result(t, start(wf), wf, 0)
+		require.NoError(t, err)
+		close(ended)
+		require.ErrorContains(t, <-late, "context_over")
+	})
+}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // AttributeType is what an attribute can be.

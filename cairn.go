@@ -78,9 +78,15 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
 )
+
+// Store is an opened database. sqlite.Open, sqlite.Memory, postgres.Open and open.URL return one, from the packages in
+// github.com/cairn-workflow/cairn/store. Nothing else can be one.
+type Store interface {
+	store.Opened
+}
 
 // Engine executes workflows in this process.
 type Engine struct{ inner *engine.Engine }
@@ -118,13 +124,14 @@ type Config struct {
 }
 
 // New starts an engine with the workflows that it can execute.
-func New(ctx context.Context, st store.Store, workflows ...Definition) (*Engine, error) {
+func New(ctx context.Context, st Store, workflows ...Definition) (*Engine, error) {
 	return NewWith(ctx, st, Config{}, workflows...)
 }
 
 // NewWith is [New] with a configuration.
-func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Definition) (*Engine, error) {
-	if st == nil {
+func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition) (*Engine, error) {
+	inner := store.Of(st)
+	if inner == nil {
 		return nil, journal.Errorf(journal.CodeMalformed, "an engine needs a store: sqlite.Open, sqlite.Memory, postgres.Open or open.URL")
 	}
 	defs := make([]*engine.Workflow, len(workflows))
@@ -138,14 +145,14 @@ func NewWith(ctx context.Context, st store.Store, cfg Config, workflows ...Defin
 		}
 		defs[i] = d
 	}
-	inner, err := engine.New(ctx, st, engine.Config{
+	eng, err := engine.New(ctx, inner, engine.Config{
 		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
 		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe, KeepLogs: (*engine.KeepLogs)(cfg.KeepLogs),
 	}, defs...)
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{inner}, nil
+	return &Engine{eng}, nil
 }
 
 // Stop ends the engine: it takes no more runs and waits until those that do something come to a wait or their end. When ctx

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/store/open"
 	"github.com/cairn-workflow/cairn/store/postgres"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 // onEveryStore runs a test on each database. open starts an engine as a process of its own.
 func onEveryStore(t *testing.T, test func(t *testing.T, open func(...cairn.Definition) *cairn.Engine)) {
 	t.Helper()
-	engine := func(t *testing.T, st store.Store, err error, workflows []cairn.Definition) *cairn.Engine {
+	engine := func(t *testing.T, st cairn.Store, err error, workflows []cairn.Definition) *cairn.Engine {
 		t.Helper()
 		require.NoError(t, err)
 		e, err := cairn.NewWith(t.Context(), st, cairn.Config{Poll: 20 * time.Millisecond}, workflows...)
@@ -154,5 +155,75 @@ func TestCancel(t *testing.T) {
 		require.NoError(t, run.Cancel(t.Context(), "enough"))
 		_, err = run.Result(t.Context())
 		require.ErrorIs(t, err, cairn.ErrCancelled)
+	})
+}
+
+// starter starts an engine as a process of its own.
+type starter func(workflows ...cairn.Definition) *cairn.Engine
+
+// everywhere runs a test on each database, and on each with runs that stay in memory while they wait and with runs that do not.
+func everywhere(t *testing.T, test func(t *testing.T, start starter)) {
+	t.Helper()
+	for _, kind := range []string{"postgres", "sqlite"} {
+		for mode, waiting := range map[string]int{"kept": 0, "evicted": -1} {
+			t.Run(kind+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				where := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+				if kind == "postgres" {
+					where = pgtest.URL(t)
+				}
+				test(t, func(workflows ...cairn.Definition) *cairn.Engine {
+					st, err := open.URL(t.Context(), where)
+					require.NoError(t, err)
+					e, err := cairn.NewWith(t.Context(), st, cairn.Config{Poll: 20 * time.Millisecond, MaxWaiting: waiting}, workflows...)
+					require.NoError(t, err)
+					t.Cleanup(func() {
+						replayAll(t, e, workflows)
+						ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+						defer cancel()
+						_ = e.Stop(ctx)
+						_ = st.Close()
+					})
+					return e
+				})
+			})
+		}
+	}
+}
+
+// text is a step that returns its input, and counts how often it is done.
+func text(counts *sync.Map) cairn.Step[string, string] {
+	return cairn.NewStep("text", func(_ context.Context, s string) (string, error) {
+		n, _ := counts.LoadOrStore(s, new(atomic.Int32))
+		n.(*atomic.Int32).Add(1)
+		return s, nil
+	})
+}
+
+// requireOnce checks that each of the steps was done once.
+func requireOnce(t *testing.T, counts *sync.Map) {
+	t.Helper()
+	counts.Range(func(s, n any) bool {
+		require.EqualValues(t, 1, n.(*atomic.Int32).Load(), "step %v", s)
+		return true
+	})
+}
+
+func result[In, Out any](t *testing.T, e *cairn.Engine, wf *cairn.Workflow[In, Out], in In) (Out, error) {
+	t.Helper()
+	run, err := wf.Start(t.Context(), e, in)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return run.Result(ctx)
+}
+
+// racer sleeps and then returns its name.
+func racer(ctx cairn.Context, name string, d time.Duration, step cairn.Step[string, string]) (*cairn.Future[string], error) {
+	return cairn.Go(ctx, name, func(ctx cairn.Context) (string, error) {
+		if err := cairn.Sleep(ctx, d); err != nil {
+			return "", err
+		}
+		return step.Do(ctx, name)
 	})
 }

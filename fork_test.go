@@ -329,3 +329,33 @@ func TestForkBeginsWithEmptyStreams(t *testing.T) {
 		}
 	})
 }
+
+// A start key stands for one fork: not for another one, nor for a run that is no fork.
+func TestForkKeys(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		step := text(&sync.Map{})
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, in string) (string, error) {
+			if _, err := step.Key("a").Do(ctx, in); err != nil {
+				return "", err
+			}
+			return step.Key("b").Do(ctx, in)
+		})
+		e := start(wf)
+		source, err := wf.Start(t.Context(), e, "x", cairn.StartKey("order 42"))
+		require.NoError(t, err)
+		_, err = source.Result(within(t))
+		require.NoError(t, err)
+		_, err = wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text@a", StartKey: "order 42"})
+		require.ErrorContains(t, err, "start_key_conflict")
+		fork, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text@a", StartKey: "again"})
+		require.NoError(t, err)
+		same, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text@a", StartKey: "again"})
+		require.NoError(t, err)
+		require.Equal(t, fork.ID(), same.ID())
+		_, err = wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text@b", StartKey: "again"})
+		require.ErrorContains(t, err, "start_key_conflict")
+		_, err = wf.Start(t.Context(), e, "x", cairn.StartKey("again"))
+		require.ErrorContains(t, err, "start_key_conflict")
+	})
+}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Logger returns a logger whose lines carry the run and the workflow, the step with its attempt or the branch, and the epoch: how often a process has

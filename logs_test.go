@@ -13,7 +13,7 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/bubble"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
@@ -415,7 +415,7 @@ func TestLinesThatCannotBeKept(t *testing.T) {
 				require.NoError(t, err)
 				var log locked
 				century := 100 * 365 * 24 * time.Hour
-				e, err := cairn.NewWith(t.Context(), wordless{memory, hangs}, cairn.Config{
+				e, err := cairn.NewWith(t.Context(), store.NewHandle(wordless{store.Of(memory), hangs}), cairn.Config{
 					Poll: century, Lease: century, KeepLogs: &cairn.KeepLogs{}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 				}, wf)
 				require.NoError(t, err)

@@ -356,3 +356,33 @@ func TestAnErrorThatSaysTooMuch(t *testing.T) {
 		require.True(t, strings.HasSuffix(err.Error(), "…"), "that something is missing is said")
 	})
 }
+
+// TestBoundsBelowEverything searches below the smallest text, and before the first moment.
+func TestBoundsBelowEverything(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		t.Helper()
+		mark := cairn.NewAttribute[string]("mark")
+		wf := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { return 0, nil })
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, 0, cairn.WithAttributes(mark.Value("a")))
+		require.NoError(t, err)
+		_, err = run.Result(t.Context())
+		require.NoError(t, err)
+		for name, c := range map[string]struct {
+			f    cairn.Filter
+			want int
+		}{
+			"below nothing":   {cairn.Filter{Where: []cairn.Condition{mark.Below("")}}, 0},
+			"between nothing": {cairn.Filter{Where: []cairn.Condition{mark.Between("", "")}}, 0},
+			"below":           {cairn.Filter{Where: []cairn.Condition{mark.Below("b")}}, 1},
+			"between":         {cairn.Filter{Where: []cairn.Condition{mark.Between("", "b")}}, 1},
+			"at least":        {cairn.Filter{Where: []cairn.Condition{mark.AtLeast("")}}, 1},
+			"before 1970":     {cairn.Filter{To: time.Unix(0, 0)}, 0},
+		} {
+			page, err := e.List(t.Context(), c.f)
+			require.NoError(t, err)
+			require.Len(t, page.Runs, c.want, name)
+		}
+	})
+}

@@ -17,7 +17,6 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/postgres"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
@@ -28,7 +27,7 @@ type configured func(cfg cairn.Config, workflows ...cairn.Definition) *cairn.Eng
 // onEveryStoreWith is onEveryStore for tests that configure the engine.
 func onEveryStoreWith(t *testing.T, test func(t *testing.T, open configured)) {
 	t.Helper()
-	run := func(name string, prepare func(t *testing.T) func() (store.Store, error)) {
+	run := func(name string, prepare func(t *testing.T) func() (cairn.Store, error)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			database := prepare(t)
@@ -43,15 +42,15 @@ func onEveryStoreWith(t *testing.T, test func(t *testing.T, open configured)) {
 			})
 		})
 	}
-	run("postgres", func(t *testing.T) func() (store.Store, error) {
+	run("postgres", func(t *testing.T) func() (cairn.Store, error) {
 		t.Helper()
 		url := pgtest.URL(t)
-		return func() (store.Store, error) { return postgres.Open(t.Context(), url, nil) }
+		return func() (cairn.Store, error) { return postgres.Open(t.Context(), url, nil) }
 	})
-	run("sqlite", func(t *testing.T) func() (store.Store, error) {
+	run("sqlite", func(t *testing.T) func() (cairn.Store, error) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "x.db")
-		return func() (store.Store, error) { return sqlite.Open(t.Context(), path, nil) }
+		return func() (cairn.Store, error) { return sqlite.Open(t.Context(), path, nil) }
 	})
 }
 

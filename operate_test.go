@@ -2,6 +2,8 @@ package cairn_test
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -257,4 +259,71 @@ func TestDelete(t *testing.T) {
 		require.NotEqual(t, run.ID(), again.ID())
 		require.ErrorContains(t, e.Delete(t.Context(), again.ID()), "has not ended")
 	})
+}
+
+// A pause while an attempt is under way costs no attempt, also if the run is executed again later.
+func TestAPauseCostsNoAttempt(t *testing.T) {
+	t.Parallel()
+	for _, crash := range []bool{false, true} {
+		var mu sync.Mutex
+		var calls []int
+		step := cairn.NewStep("slow", func(ctx context.Context, _ int) (string, error) {
+			mu.Lock()
+			calls = append(calls, cairn.Attempt(ctx))
+			mu.Unlock()
+			time.Sleep(10 * time.Second) // its start is recorded
+			return "", errors.New("no")
+		}).Retry(cairn.RetryPolicy{Attempts: 3, First: time.Minute, Factor: 1})
+		wf := cairn.NewWorkflow("w", step.Do)
+		cairntest.Run(t, func(e *cairntest.Env) {
+			run, err := wf.Start(e.Context(), e.Engine(), 0)
+			require.NoError(t, err)
+			e.Sleep(5 * time.Second)
+			require.NoError(t, run.Pause(e.Context(), "later"))
+			e.Sleep(time.Second)
+			require.NoError(t, run.Resume(e.Context()))
+			e.Sleep(20 * time.Second)
+			if crash {
+				e.Crash()
+			}
+			again, err := wf.Get(e.Context(), e.Engine(), run.ID())
+			require.NoError(t, err)
+			_, err = again.Result(e.Context())
+			require.ErrorContains(t, err, "no")
+			require.Equal(t, []int{1, 2, 3}, calls, "crash: %v", crash)
+		}, wf)
+	}
+}
+
+// A child is not deleted while its parent goes on: that may still want the result.
+func TestDeleteOfAChild(t *testing.T) {
+	t.Parallel()
+	kid := cairn.NewWorkflow("kid", func(cairn.Context, int) (string, error) { return "result", nil })
+	wf := cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (string, error) {
+		c, err := kid.StartChild(ctx, 0)
+		if err != nil {
+			return "", err
+		}
+		if _, err := kid.StartChild(ctx, 0, cairn.Detached()); err != nil {
+			return "", err
+		}
+		if err := cairn.Sleep(ctx, time.Hour); err != nil {
+			return "", err
+		}
+		return c.Result(ctx)
+	})
+	cairntest.Run(t, func(e *cairntest.Env) {
+		run, err := wf.Start(e.Context(), e.Engine(), 0)
+		require.NoError(t, err)
+		e.Sleep(time.Minute)
+		page, err := e.Engine().List(e.Context(), cairn.Filter{ParentID: run.ID()})
+		require.NoError(t, err)
+		require.Len(t, page.Runs, 2)
+		require.ErrorContains(t, e.Engine().Delete(e.Context(), page.Runs[0].ID), "has not ended and may want its result")
+		require.NoError(t, e.Engine().Delete(e.Context(), page.Runs[1].ID), "nobody waits for a detached one")
+		out, err := run.Result(e.Context())
+		require.NoError(t, err)
+		require.Equal(t, "result", out)
+		require.NoError(t, e.Engine().Delete(e.Context(), page.Runs[0].ID))
+	}, wf, kid)
 }

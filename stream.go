@@ -10,8 +10,8 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/stream"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // Stream is a line of values that a run shows while it goes on: the words of a model, log lines, progress. Steps and the workflow itself write to it; any number

@@ -4,8 +4,13 @@ import (
 	"context"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
+
+// Tx is a transaction of your own: sqlite.InTx, postgres.InTx and postgres.InSQLTx make one.
+type Tx interface {
+	store.UserTx
+}
 
 // StartIn starts a run inside a database transaction of your own, on the database that the engine works on: the run is there if the transaction is
 // committed, and never was if it is rolled back. The store's package makes the handle: sqlite.InTx, postgres.InTx or postgres.InSQLTx.
@@ -20,7 +25,7 @@ import (
 //
 // An error does not end the transaction, except where PostgreSQL itself does so: roll it back, or go on without the run. An error with the code
 // transaction_conflict asks to repeat it. docs/transactions.md tells more.
-func (w *Workflow[In, Out]) StartIn(ctx context.Context, e *Engine, tx store.UserTx, in In, opts ...StartOption) (*Run[Out], error) {
+func (w *Workflow[In, Out]) StartIn(ctx context.Context, e *Engine, tx Tx, in In, opts ...StartOption) (*Run[Out], error) {
 	if err := notInWorkflow(ctx, "StartIn"); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func startAndDie(url, end string) error {
 	if _, err := tx.ExecContext(ctx, `insert into orders (id) values ($1)`, end); err != nil {
 		return err
 	}
-	handle := postgres.InSQLTx(tx)
+	var handle cairn.Tx = postgres.InSQLTx(tx)
 	if driver == "sqlite" {
 		handle = sqlite.InTx(tx)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
@@ -113,7 +113,7 @@ type lives struct {
 	lease time.Duration
 }
 
-func (l *lives) engine(workflows ...cairn.Definition) (*cairn.Engine, store.Store) {
+func (l *lives) engine(workflows ...cairn.Definition) (*cairn.Engine, cairn.Store) {
 	l.t.Helper()
 	st, err := sqlite.Open(l.t.Context(), l.path, nil)
 	require.NoError(l.t, err)
@@ -213,9 +213,9 @@ func deathBehindALock(t *testing.T, path string, lock time.Duration) {
 }
 
 // incarnations returns the processes that were not declared dead.
-func incarnations(t *testing.T, st store.Store) map[journal.ID]bool {
+func incarnations(t *testing.T, st cairn.Store) map[journal.ID]bool {
 	t.Helper()
-	peers, err := st.Peers(t.Context())
+	peers, err := store.Of(st).Peers(t.Context())
 	require.NoError(t, err)
 	all := map[journal.ID]bool{}
 	for _, p := range peers {

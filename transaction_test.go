@@ -17,7 +17,6 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 	"github.com/cairn-workflow/cairn/store/postgres"
 	"github.com/cairn-workflow/cairn/store/sqlite"
@@ -33,7 +32,7 @@ type place struct {
 
 // ownTx is a transaction of the user's own.
 type ownTx struct {
-	handle           store.UserTx
+	handle           cairn.Tx
 	exec             func(query string, args ...any) error
 	commit, rollback func() error
 }
@@ -282,7 +281,7 @@ func TestMisuseOfStartIn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, cairn.Code("in_workflow"), journal.CodeOf(<-inside))
 
-		expect := func(code cairn.Code, handle store.UserTx, in string) {
+		expect := func(code cairn.Code, handle cairn.Tx, in string) {
 			t.Helper()
 			_, err := wf.StartIn(t.Context(), e, handle, in)
 			require.Equal(t, code, journal.CodeOf(err), "%v", err)

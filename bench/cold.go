@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // childFlag makes the program one of the processes that the workloads cold and lag start. What follows is a [child].
@@ -135,7 +136,7 @@ func firstRun(ctx context.Context, p place, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	e, err := cairn.New(ctx, st, stepsWorkflow)
+	e, err := cairn.New(ctx, store.NewHandle(st), stepsWorkflow)
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}

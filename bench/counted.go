@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // counted is a store that counts what is written through it: package cairn hides its engine, so this is where one can see it.

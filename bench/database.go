@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/postgres"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/postgres"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 const (

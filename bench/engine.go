@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // The workflows that the engine's workloads run.
@@ -42,7 +43,7 @@ var (
 
 // withEngine runs a measurement with an engine, and beside it the raw loop.
 func withEngine(ctx context.Context, db *database, f func(e *cairn.Engine, loop *rawLoop) error) error {
-	e, err := cairn.New(ctx, db.store, stepsWorkflow, fanWorkflow, hookWorkflow, sleepWorkflow, writerWorkflow)
+	e, err := cairn.New(ctx, store.NewHandle(db.store), stepsWorkflow, fanWorkflow, hookWorkflow, sleepWorkflow, writerWorkflow)
 	if err != nil {
 		return err
 	}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // forkWorkload forks a long run from its last step again and again. Beside it: the run is loaded, which is its journal read and folded.
 func forkWorkload(ctx context.Context, db *database, o options, out *report) error {
-	e, err := cairn.New(ctx, db.store, fanWorkflow)
+	e, err := cairn.New(ctx, store.NewHandle(db.store), fanWorkflow)
 	if err != nil {
 		return err
 	}
@@ -22,7 +23,7 @@ func forkWorkload(ctx context.Context, db *database, o options, out *report) err
 	if err = errors.Join(err, stopEngine(ctx, e)); err != nil {
 		return err
 	}
-	tool, err := cairn.New(ctx, db.store) // it executes nothing
+	tool, err := cairn.New(ctx, store.NewHandle(db.store)) // it executes nothing
 	if err != nil {
 		return err
 	}

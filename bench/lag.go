@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // lagStream carries the times at which its chunks were written, in nanoseconds.
@@ -150,7 +151,7 @@ func tellLags(ctx context.Context, c child, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	e, err := cairn.New(ctx, st)
+	e, err := cairn.New(ctx, store.NewHandle(st))
 	if err != nil {
 		return errors.Join(err, st.Close())
 	}

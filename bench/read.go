@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // readWorkload reads runs by id, with their payloads, beside plain rows by key.

@@ -10,9 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/postgres"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/postgres"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 // starttxWorkload starts one run after the other in a transaction that also inserts a row of the user's. Beside it: the transaction without the start. A second row
@@ -23,7 +23,7 @@ func starttxWorkload(ctx context.Context, db *database, o options, out *report) 
 		s.began <- time.Now()
 		return 0, nil
 	})
-	e, err := cairn.New(ctx, db.store, wf)
+	e, err := cairn.New(ctx, store.NewHandle(db.store), wf)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // window is how many steps one figure of the workload steps is the average of.
@@ -104,7 +105,7 @@ func (l *longRun) window(from int) slice {
 
 // pass lives through the run once: its steps in one engine, its end in another. It returns how many milliseconds the end took, with all steps and with one.
 func (l *longRun) pass(ctx context.Context, db *database) (goOn [2]float64, err error) {
-	first, err := cairn.New(ctx, db.store, l.workflow)
+	first, err := cairn.New(ctx, store.NewHandle(db.store), l.workflow)
 	if err != nil {
 		return goOn, err
 	}
@@ -116,7 +117,7 @@ func (l *longRun) pass(ctx context.Context, db *database) (goOn [2]float64, err 
 	if err = errors.Join(err, stopEngine(ctx, first)); err != nil {
 		return goOn, err
 	}
-	second, err := cairn.New(ctx, db.store, l.workflow)
+	second, err := cairn.New(ctx, store.NewHandle(db.store), l.workflow)
 	if err != nil {
 		return goOn, err
 	}

@@ -31,7 +31,8 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 // Env is the world of one test: a database in memory, and an engine that can be crashed.
@@ -96,7 +97,7 @@ func (e *Env) begin() {
 			e.inner = inner
 		},
 	}
-	eng, err := cairn.NewWith(engine.WithTesting(e.ctx, hooks), e.store, cairn.Config{Poll: forever, Lease: forever, MaxWaiting: e.waiting, Logger: slog.New(slog.DiscardHandler)}, e.workflows...)
+	eng, err := cairn.NewWith(engine.WithTesting(e.ctx, hooks), store.NewHandle(e.store), cairn.Config{Poll: forever, Lease: forever, MaxWaiting: e.waiting, Logger: slog.New(slog.DiscardHandler)}, e.workflows...)
 	if err != nil {
 		e.t.Fatalf("start an engine: %v", err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // recording is a store that has one run, in memory, and takes nothing: what a replay would write has nowhere to go. Of the questions that a store

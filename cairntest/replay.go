@@ -15,6 +15,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/export"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Replay executes workflows against runs that were recorded with [cairn.Engine.Export], [Env.Export] or "cairn export", and fails the test at the first
@@ -70,7 +71,7 @@ func ReplayFrom(ctx context.Context, recorded io.Reader, workflows ...cairn.Defi
 	}
 	var inner *engine.Engine
 	hooks := &engine.Testing{Started: func(e *engine.Engine) { inner = e }}
-	eng, err := cairn.NewWith(engine.WithTesting(ctx, hooks), &recording{run: run}, cairn.Config{Poll: forever, Lease: forever, Logger: slog.New(slog.DiscardHandler)}, workflows...)
+	eng, err := cairn.NewWith(engine.WithTesting(ctx, hooks), store.NewHandle(&recording{run: run}), cairn.Config{Poll: forever, Lease: forever, Logger: slog.New(slog.DiscardHandler)}, workflows...)
 	if err != nil {
 		return err
 	}

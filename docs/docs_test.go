@@ -166,7 +166,7 @@ var limitNames = map[string]*regexp.Regexp{
 	"internal/engine":  regexp.MustCompile(`^max(ErrorText|Notes|Starts|Suspects)$`),
 	"internal/journal": regexp.MustCompile(`^[mM]ax[A-Z]`),
 	"internal/payload": regexp.MustCompile(`^Max[A-Z]`),
-	"store":            regexp.MustCompile(`^(Max[A-Z]|DefaultLimit$)`),
+	"internal/store":   regexp.MustCompile(`^(Max[A-Z]|DefaultLimit$)`),
 }
 
 func TestLimits(t *testing.T) {

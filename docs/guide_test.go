@@ -151,7 +151,7 @@ func messages(t *testing.T) patterns {
 		require.NoError(t, err)
 		all = append(all, regexp.MustCompile("^"+verb.ReplaceAllString(regexp.QuoteMeta(text), "(?:.+)")+"$"))
 	}
-	for _, folder := range []string{".", "internal/engine", "internal/journal", "store"} {
+	for _, folder := range []string{".", "internal/engine", "internal/journal", "internal/store"} {
 		for _, file := range parse(t, folder) {
 			ast.Inspect(file, func(node ast.Node) bool {
 				switch n := node.(type) {

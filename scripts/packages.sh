@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all=$(go list ./...) # fails where a package does not parse, so that none is left out unseen
-store='^github.com/cairn-workflow/cairn/(store|internal/commit)(/|$)'
+store='^github.com/cairn-workflow/cairn/(store|internal/store|internal/commit)(/|$)'
 sim='^github.com/cairn-workflow/cairn/internal/sim(/|$)'
 torture='^github.com/cairn-workflow/cairn/internal/torture(/|$)'
 

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/postgres"
 	"github.com/cairn-workflow/cairn/store/sqlite"
 )
@@ -30,13 +29,13 @@ var (
 
 // cairnSystem is Cairn as it comes, through its public package.
 type cairnSystem struct {
-	store  store.Store
+	store  cairn.Store
 	engine *cairn.Engine
 }
 
 func openCairn(ctx context.Context, s setup) (system, error) {
 	var (
-		st  store.Store
+		st  cairn.Store
 		err error
 	)
 	if s.store == "postgres" {

@@ -20,7 +20,6 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/examples/internal/program"
 	"github.com/cairn-workflow/cairn/examples/internal/show"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
@@ -71,7 +70,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return serve(ctx, st, set, workflows, do, out)
 }
 
-func serve(ctx context.Context, st store.Store, set settings, workflows []cairn.Definition, do func(*cairn.Engine) error, out io.Writer) error {
+func serve(ctx context.Context, st cairn.Store, set settings, workflows []cairn.Definition, do func(*cairn.Engine) error, out io.Writer) error {
 	return program.WithEngine(ctx, st, set.lease, workflows, do, out, "Start it again, and the conversation goes on from where it is.")
 }
 

@@ -11,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
 const patience = 30 * time.Second
 
-func openDesk(t *testing.T, manager, director time.Duration) (*desk, *cairn.Engine, store.Store) {
+func openDesk(t *testing.T, manager, director time.Duration) (*desk, *cairn.Engine, cairn.Store) {
 	t.Helper()
 	d := newDesk(manager, director)
 	st, err := open.URL(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "approval.db"))

@@ -18,7 +18,6 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/examples/internal/program"
 	"github.com/cairn-workflow/cairn/examples/internal/show"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
@@ -107,7 +106,7 @@ func hints(w cairn.Wait, db string) []string {
 }
 
 // answer sends an answer. This process has no workflows: it writes the answer down, and whatever process has the workflow goes on with it.
-func answer(ctx context.Context, st store.Store, token string, a Answer, out io.Writer) error {
+func answer(ctx context.Context, st cairn.Store, token string, a Answer, out io.Writer) error {
 	eng, err := cairn.New(ctx, st)
 	if err != nil {
 		return err

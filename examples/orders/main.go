@@ -20,7 +20,6 @@ import (
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/examples/internal/program"
 	"github.com/cairn-workflow/cairn/examples/internal/show"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
@@ -55,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 }
 
 // work starts orders, or finds those that an earlier process has left, and shows them until they have ended.
-func work(ctx context.Context, st store.Store, set settings, out io.Writer) error {
+func work(ctx context.Context, st cairn.Store, set settings, out io.Writer) error {
 	began := time.Now()
 	w := &world{pace: set.pace, ledger: io.Discard}
 	if set.ledger != "" {
@@ -150,7 +149,7 @@ func summary(ctx context.Context, runs []*cairn.Run[Receipt], out io.Writer) err
 }
 
 // cancelOrder asks an order to stop. This process has no workflows: it writes the wish down, and the process that works on the order sees it.
-func cancelOrder(ctx context.Context, st store.Store, order string, out io.Writer) error {
+func cancelOrder(ctx context.Context, st cairn.Store, order string, out io.Writer) error {
 	eng, err := cairn.New(ctx, st)
 	if err != nil {
 		return err

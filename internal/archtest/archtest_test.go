@@ -24,7 +24,7 @@ var rules = []struct {
 		check: journalImports,
 		want:  5,
 		bad: map[string]string{
-			"internal/journal/bad.go":      `package journal; import ("os"; "math/rand/v2"; "net/http"; "example.com/x"; "` + house + `/store")`,
+			"internal/journal/bad.go":      `package journal; import ("os"; "math/rand/v2"; "net/http"; "example.com/x"; "` + house + `/internal/store")`,
 			"internal/journal/fine.go":     `package journal; import ("errors"; "osmosis"; "github.com/oklog/ulid/v2"; "github.com/fxamacker/cbor/v2")`,
 			"internal/journal/bad_test.go": `package journal; import "os"`,
 			"internal/journaling/fine.go":  `package journaling; import "os"`,
@@ -42,14 +42,16 @@ var rules = []struct {
 	{
 		name:  "store imports",
 		check: storeImports,
-		want:  5,
+		want:  6,
 		bad: map[string]string{
-			"store/bad.go":                   `package store; import ("` + house + `/internal/commit"; "` + house + `"; "` + house + `/store/sqlite")`,
-			"store/sqlite/bad.go":            `package sqlite; import ("` + house + `/store/storetest"; "` + house + `/store/postgres")`,
-			"store/sqlite/fine.go":           `package sqlite; import ("` + house + `/store"; "` + house + `/internal/journal"; "` + house + `/internal/version"; "modernc.org/sqlite")`,
-			"store/open/fine.go":             `package open; import ("` + house + `/store/sqlite"; "` + house + `/store/postgres")`,
-			"store/storetest/fine.go":        `package storetest; import "` + house + `/internal/commit"`,
-			"store/sqlite/conformed_test.go": `package sqlite; import "` + house + `/store/storetest"`,
+			"internal/store/bad.go":                   `package store; import ("` + house + `/internal/commit"; "` + house + `"; "` + house + `/internal/store/sqlite")`,
+			"internal/store/sqlite/bad.go":            `package sqlite; import ("` + house + `/internal/store/storetest"; "` + house + `/internal/store/postgres")`,
+			"internal/store/sqlite/fine.go":           `package sqlite; import ("` + house + `/internal/store"; "` + house + `/internal/journal"; "` + house + `/internal/version"; "modernc.org/sqlite")`,
+			"internal/store/open/fine.go":             `package open; import ("` + house + `/internal/store/sqlite"; "` + house + `/internal/store/postgres")`,
+			"internal/store/storetest/fine.go":        `package storetest; import "` + house + `/internal/commit"`,
+			"internal/store/sqlite/conformed_test.go": `package sqlite; import "` + house + `/internal/store/storetest"`,
+			"store/sqlite/bad.go":                     `package sqlite; import "` + house + `/internal/store/postgres"`,
+			"store/sqlite/fine.go":                    `package sqlite; import ("` + house + `/internal/store"; "` + house + `/internal/store/sqlite")`,
 		},
 	},
 	{
@@ -57,9 +59,9 @@ var rules = []struct {
 		check: frontEndImports,
 		want:  3,
 		bad: map[string]string{
-			"internal/server/bad.go": `package server; import ("` + house + `/store/sqlite"; "` + house + `/store/open")`,
+			"internal/server/bad.go": `package server; import ("` + house + `/store/sqlite"; "` + house + `/internal/store/open")`,
 			"flow/deep/bad.go":       `package deep; import "` + house + `/store/postgres"`,
-			"internal/cli/fine.go":   `package cli; import ("` + house + `/store/open"; "` + house + `/store")`,
+			"internal/cli/fine.go":   `package cli; import ("` + house + `/internal/store/open"; "` + house + `/internal/store")`,
 		},
 	},
 	{
@@ -71,7 +73,7 @@ var rules = []struct {
 			"internal/commit/bad.go":  `package commit; import "` + house + `/internal/engine"`,
 			"internal/payload/bad.go": `package payload; import "` + house + `/internal/blob"`,
 			"observe/cairnx/bad.go":   `package cairnx; import "` + house + `/internal/engine"`,
-			"fine.go":                 `package cairn; import ("` + house + `/internal/engine"; "` + house + `/observe"; "` + house + `/store")`,
+			"fine.go":                 `package cairn; import ("` + house + `/internal/engine"; "` + house + `/observe"; "` + house + `/internal/store")`,
 			"examples/fine.go":        `package main; import "` + house + `/internal/server"`,
 		},
 	},

@@ -74,29 +74,37 @@ func journalBehaviour(s source) (violations []string) {
 	return violations
 }
 
+// Where the databases live: the interface with its implementations, and the suite that they pass. Folder store holds what users open.
+const (
+	storeDir = "internal/store"
+	suiteDir = storeDir + "/storetest"
+)
+
 // storeImports: a store knows the journal, payloads, the version and other stores, and the suite is for tests only.
 func storeImports(s source) (violations []string) {
 	for _, file := range s.production() {
-		if !under(file.dir(), "store") || under(file.dir(), "store/storetest") {
+		if !underAny(file.dir(), storeDir, "store") || under(file.dir(), suiteDir) {
 			continue
 		}
 		for _, imported := range file.imports() {
 			folder, own := inHouse(imported)
-			if own && (under(folder, "store/storetest") || !underAny(folder, journalDir, "internal/payload", "internal/version", "store")) {
+			if own && (under(folder, suiteDir) || !underAny(folder, journalDir, "internal/payload", "internal/version", storeDir, "store")) {
 				violations = append(violations, file.path+": a store may not import "+imported)
 			}
 			if own && siblingStore(file.dir(), folder) {
-				violations = append(violations, file.path+": only store/open knows the drivers: "+imported)
+				violations = append(violations, file.path+": only the packages named open know the drivers: "+imported)
 			}
 		}
 	}
 	return violations
 }
 
-// siblingStore reports an import of a driver's package from outside it and store/open.
+// siblingStore reports an import of a driver's package from outside it and the packages named open. The public package of a driver wraps the
+// internal one.
 func siblingStore(dir, folder string) bool {
 	for _, driver := range []string{"store/sqlite", "store/postgres"} {
-		if under(folder, driver) && !under(dir, driver) && !under(dir, "store/open") {
+		own := []string{driver, "internal/" + driver, "store/open", "internal/store/open"}
+		if underAny(folder, driver, "internal/"+driver) && !underAny(dir, own...) {
 			return true
 		}
 	}
@@ -109,9 +117,9 @@ func frontEndImports(s source) (violations []string) {
 		if !underAny(file.dir(), "internal/server", "internal/cli", "pipeline", "graph", "flow") {
 			continue
 		}
-		forbidden := []string{"store/sqlite", "store/postgres"}
+		forbidden := []string{"store/sqlite", "store/postgres", "internal/store/sqlite", "internal/store/postgres"}
 		if !under(file.dir(), "internal/cli") {
-			forbidden = append(forbidden, "store/open")
+			forbidden = append(forbidden, "store/open", "internal/store/open")
 		}
 		for _, imported := range file.imports() {
 			if folder, own := inHouse(imported); own && underAny(folder, forbidden...) {
@@ -126,7 +134,7 @@ func frontEndImports(s source) (violations []string) {
 // named (tests, tools, examples) are free.
 var layers = [][]string{
 	{journalDir, "internal/payload", "observe"},
-	{"store"},
+	{storeDir, "store"},
 	{"internal/commit", "internal/export"},
 	{"internal/engine", "internal/stream", "internal/outbox", "internal/wake", "internal/blob", "sink"},
 	{".", "pipeline", "graph", "flow", "cairntest", "cairnvet"},
@@ -149,7 +157,7 @@ func layerOf(folder string) int {
 func arrowsPointDown(s source) (violations []string) {
 	for _, file := range s.production() {
 		own := layerOf(file.dir())
-		if own < 0 || under(file.dir(), "store/storetest") {
+		if own < 0 || under(file.dir(), suiteDir) {
 			continue
 		}
 		for _, imported := range file.imports() {

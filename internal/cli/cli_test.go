@@ -17,7 +17,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/cli"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 func TestMain(m *testing.M) {

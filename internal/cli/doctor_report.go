@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	checks "github.com/cairn-workflow/cairn/store/check"
+	checks "github.com/cairn-workflow/cairn/internal/store/check"
 )
 
 // The outcomes of a check.

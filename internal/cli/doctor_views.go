@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	checks "github.com/cairn-workflow/cairn/store/check"
+	"github.com/cairn-workflow/cairn/internal/store"
+	checks "github.com/cairn-workflow/cairn/internal/store/check"
 )
 
 const (

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 func newExport(s *System) *cobra.Command {

@@ -16,7 +16,8 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/cli"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // talkCommand makes a database with a run that has said something, and prints the run's id: talk URL.
@@ -59,7 +60,7 @@ func chatEngine(ctx context.Context, url string) (*cairn.Engine, func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := cairn.NewWith(ctx, db, cairn.Config{Logger: slog.New(slog.DiscardHandler), KeepLogs: &cairn.KeepLogs{Level: slog.LevelDebug}}, chat, stuck, arrival)
+	e, err := cairn.NewWith(ctx, store.NewHandle(db), cairn.Config{Logger: slog.New(slog.DiscardHandler), KeepLogs: &cairn.KeepLogs{Level: slog.LevelDebug}}, chat, stuck, arrival)
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}

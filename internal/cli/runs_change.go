@@ -13,8 +13,8 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // runChange does something to one run.
@@ -91,7 +91,7 @@ func (c *runChange) exists(ctx context.Context, id journal.ID) error {
 // change does it, with an engine that executes nothing.
 func (c *runChange) change(ctx context.Context, db store.Store, run string) (said string, err error) {
 	log := slog.New(slog.NewTextHandler(c.system.Err, &slog.HandlerOptions{Level: slog.LevelError}))
-	e, err := cairn.NewWith(ctx, db, cairn.Config{Namespace: c.namespace, Logger: log})
+	e, err := cairn.NewWith(ctx, store.NewHandle(db), cairn.Config{Namespace: c.namespace, Logger: log})
 	if err != nil {
 		return "", err
 	}

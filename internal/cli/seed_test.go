@@ -13,7 +13,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // seedCommand makes a database with some runs: seed URL.

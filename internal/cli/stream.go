@@ -12,8 +12,8 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/stream"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 func newStream(s *System) *cobra.Command {

@@ -15,7 +15,8 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/cli"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // screen is standard output that can be read while a command writes to it.
@@ -69,7 +70,7 @@ func newStreamRun(t *testing.T) *streamRun {
 	})
 	st, err := open.URL(t.Context(), r.url)
 	require.NoError(t, err)
-	e, err := cairn.New(t.Context(), st, wf)
+	e, err := cairn.New(t.Context(), store.NewHandle(st), wf)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -4,7 +4,7 @@ import (
 	"container/list"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // cache remembers the complete states of runs that were written lately and have not ended. What it holds is a guess:

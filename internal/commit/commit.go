@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/turn"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // Config tunes a committer. Now must be given; the rest has defaults.

@@ -14,10 +14,10 @@ import (
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/faultstore"
-	"github.com/cairn-workflow/cairn/store/postgres"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/postgres"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }

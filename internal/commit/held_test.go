@@ -12,7 +12,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
-	"github.com/cairn-workflow/cairn/store/postgres"
+	"github.com/cairn-workflow/cairn/internal/store/postgres"
 )
 
 func withKey(key string) journal.Event {

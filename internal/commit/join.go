@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // maxJoinTries is how often somebody else may be faster with the same start key. Who is has committed, and is found with the next look.

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
 )
 
 // Whoever commits for all does not have to wait for a database that does not answer, and those for whom he did lose nothing.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // load reads what runs need, and locks them.

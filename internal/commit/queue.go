@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/turn"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 var errClosed = errors.New("closed")

@@ -3,7 +3,7 @@ package commit
 import (
 	"container/list"
 
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // streamState is what is remembered of a stream. Like the states of runs it is a guess; the row of the stream finds out whether it is true.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Append is what is written to one stream of a run, in order. It needs nothing of the run's journal, and shares transactions with commands.

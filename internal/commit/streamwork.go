@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // mustRead reports whether what is remembered of the stream is not enough.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Ticket stands for a command that was submitted.

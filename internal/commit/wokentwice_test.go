@@ -11,8 +11,8 @@ import (
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
-	"github.com/cairn-workflow/cairn/store"
-	opener "github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	opener "github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // TestAChildEndsWhileItsParentIsClaimed lets a child end while the claim of its parent, which is due for another reason, is not committed yet: the claim uses

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // maxNotes is the most annotations of one attempt: they are written with its outcome, in one command.

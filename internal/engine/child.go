@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // ChildSpec is a child as the code asks for it.

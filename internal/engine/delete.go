@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Delete removes a run that has ended.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // WaitingFor is one thing that a run waits for, or does.

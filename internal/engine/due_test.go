@@ -13,7 +13,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // TestRunsThatAreToldDoNotHideOthers has more runs than an engine asks for at once of which something came, the end of a child, while they do something else. They come first among the

@@ -16,10 +16,10 @@ import (
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/faultstore"
-	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 // TestOneCommitForWhatFollows counts the commits from the moment at which something comes for a run that waits in memory. What its code does next is in the same commit, unless

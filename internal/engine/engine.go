@@ -14,10 +14,10 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/stream"
 	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // Workflow is code with a permanent name.

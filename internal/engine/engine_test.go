@@ -12,8 +12,8 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 func open(t *testing.T, path string, wfs ...*engine.Workflow) *engine.Engine {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/turn"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // phase is where an execution is.

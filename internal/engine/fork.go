@@ -5,7 +5,7 @@ import (
 	"maps"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // ForksOf restricts a filter to the forks of a run.

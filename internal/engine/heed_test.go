@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/faultstore"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 // TestToldBeforeItsCodeBegins tells a run of something between the moment in which the process has it and the one in which its code begins: it is not given back for that. The database

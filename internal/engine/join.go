@@ -5,7 +5,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Join starts a run inside a transaction of the user's. Nobody owns the run: when the transaction is committed the store gives a hint, and

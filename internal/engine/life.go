@@ -10,7 +10,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // incarnation is one life of this process as an owner of runs. A process that was declared dead goes on with a new one.

@@ -9,7 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // attrsOf returns the attributes of a line as a JSON object, "" if it has none. Code of the program's that panics in between leaves a note.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // segment is what this process does of a run between two waits. Hooks are told of it when something needs its context, by the goroutine that does, or

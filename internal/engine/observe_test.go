@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 // silent is a step on an engine without hooks.

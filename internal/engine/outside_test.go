@@ -10,7 +10,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
 )
 
 // TestADeliveryOfUnknownOutcome lets a sender give up while what it sent is being written: it is told that nobody knows, and the value arrives once.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // forgotten is after how long a peer that does nothing and owns nothing is taken for one that died in peace. If it did not, it goes on as a new

@@ -11,8 +11,8 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 	"github.com/cairn-workflow/cairn/observe"
-	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 // TestWhoWaitsIsEvicted has runs that are woken in the moment in which they come to wait. Then all of them wait for a hook, and an engine that keeps none in memory evicts each of them.

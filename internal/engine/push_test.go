@@ -14,7 +14,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
 )
 
 // slowLife is a process whose writers take 10 milliseconds to read and to commit.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // A replay executes the code of a recorded run as it is executed after a crash: what the record has under a key is returned. What it does not have

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/stream"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // runStreams are the streams that a run writes to. The execution's lock guards them.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // announce gives the result of a run that ended here to those who wait for it, so that they need not read it.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/check"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/check"
 )
 
 // check compares what the database holds with what the clients were told.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // TestPlantedBugsAreFound puts a bug into the store and looks whether the simulation finds it: one that cannot fail proves nothing.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/faultstore"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/faultstore"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 const namespace = "sim"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Hub wakes those who read streams in this process.

@@ -5,7 +5,7 @@ import (
 	"iter"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Request is what somebody wants to read of a stream.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // requests holds what one client asked for, and what it was told, against what there is.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // peace lets a worker and a client work together without a blow, and returns the directory with what they leave.

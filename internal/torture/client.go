@@ -9,7 +9,7 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 const (

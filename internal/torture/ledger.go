@@ -8,9 +8,9 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/postgres"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/postgres"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 // ledger is a table of the clients' own, in the database that the engines use. Some starts are entered there in the same transaction.
@@ -29,11 +29,11 @@ const (
 func openLedger(url string) (*ledger, error) {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(2000)")
-		return &ledger{db, sqlite.InTx}, err
+		return &ledger{db, func(tx *sql.Tx) store.UserTx { return sqlite.InTx(tx) }}, err
 	}
 	url, _, _ = strings.Cut(url, "&pool_max_conns") // which only Cairn knows
 	db, err := sql.Open("pgx", url)
-	return &ledger{db, postgres.InSQLTx}, err
+	return &ledger{db, func(tx *sql.Tx) store.UserTx { return postgres.InSQLTx(tx) }}, err
 }
 
 // enter starts a run and enters it, both or neither.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // patrol looks after runs that are parked, as a person would.
@@ -23,7 +23,7 @@ type patrol struct {
 func newPatrol(ctx context.Context, o *orchestra, st store.Store) (*patrol, error) {
 	p := &patrol{o: o, wrong: map[string]bool{}}
 	return p, insist(ctx, func(context.Context) (err error) {
-		p.eng, err = cairn.NewWith(ctx, st, cairn.Config{Lease: o.Lease, Poll: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		p.eng, err = cairn.NewWith(ctx, store.NewHandle(st), cairn.Config{Lease: o.Lease, Poll: time.Second, Logger: slog.New(slog.DiscardHandler)})
 		return err
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 // Options say how to torture. Store and Program must be given; the rest has defaults.

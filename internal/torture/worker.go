@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
 const (
@@ -85,7 +85,7 @@ func (m *member) engine(ctx context.Context, workflows ...cairn.Definition) (*ca
 		st, err := open.URL(ctx, m.url)
 		if err == nil {
 			var eng *cairn.Engine
-			eng, err = cairn.NewWith(ctx, st, cairn.Config{
+			eng, err = cairn.NewWith(ctx, store.NewHandle(st), cairn.Config{
 				Lease: m.lease, Poll: 200 * time.Millisecond, MaxWaiting: 40, Logger: logger,
 			}, workflows...)
 			if err == nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/cairn-workflow/cairn/cairntest"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/check"
+	"github.com/cairn-workflow/cairn/internal/store/postgres"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 	"github.com/cairn-workflow/cairn/internal/upgrade/workflows"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/check"
-	"github.com/cairn-workflow/cairn/store/postgres"
-	"github.com/cairn-workflow/cairn/store/sqlite"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -117,7 +117,7 @@ func definitions() (all []cairn.Definition) {
 // engine starts an engine of today.
 func engine(t *testing.T, st store.Store, namespace string) *cairn.Engine {
 	t.Helper()
-	e, err := cairn.NewWith(t.Context(), st, cairn.Config{Namespace: namespace}, definitions()...)
+	e, err := cairn.NewWith(t.Context(), store.NewHandle(st), cairn.Config{Namespace: namespace}, definitions()...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Stop(context.WithoutCancel(t.Context())) })
 	return e

@@ -23,14 +23,13 @@ import (
 	"github.com/cairn-workflow/cairn/internal/metrics"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/observe/cairnotel"
-	"github.com/cairn-workflow/cairn/store"
 	"github.com/cairn-workflow/cairn/store/open"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
 // onEveryStore runs a test on each database. The function opens it, as often as it is called.
-func onEveryStore(t *testing.T, test func(t *testing.T, database func() store.Store)) {
+func onEveryStore(t *testing.T, test func(t *testing.T, database func() cairn.Store)) {
 	t.Helper()
 	for name, url := range map[string]func(t *testing.T) string{
 		"postgres": func(t *testing.T) string { t.Helper(); return pgtest.URL(t) },
@@ -39,7 +38,7 @@ func onEveryStore(t *testing.T, test func(t *testing.T, database func() store.St
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			address := url(t)
-			test(t, func() store.Store {
+			test(t, func() cairn.Store {
 				st, err := open.URL(t.Context(), address)
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = st.Close() })
@@ -57,7 +56,7 @@ type process struct {
 	metrics *sdkmetric.ManualReader
 }
 
-func begin(t *testing.T, st store.Store, cfg cairnotel.Config, waiting int, workflows ...cairn.Definition) *process {
+func begin(t *testing.T, st cairn.Store, cfg cairnotel.Config, waiting int, workflows ...cairn.Definition) *process {
 	t.Helper()
 	p := &process{spans: tracetest.NewInMemoryExporter(), metrics: sdkmetric.NewManualReader()}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(p.spans))
@@ -167,7 +166,7 @@ func program() (checkout *cairn.Workflow[int, int], all []cairn.Definition) {
 // A run is started by one process, waits, is sent to by a second, and ended by that: one trace, in which replay adds nothing.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
-	onEveryStore(t, func(t *testing.T, database func() store.Store) {
+	onEveryStore(t, func(t *testing.T, database func() cairn.Store) {
 		checkout, all := program()
 		first := begin(t, database(), cairnotel.Config{}, 0, all...)
 		ctx, root := first.tracer.Start(t.Context(), "POST /orders")
@@ -247,7 +246,7 @@ func check(t *testing.T, spans tracetest.SpanStubs, run string) {
 // The looks of a poll have spans below the execution, and what the check does is below its look.
 func TestLooks(t *testing.T) {
 	t.Parallel()
-	onEveryStore(t, func(t *testing.T, database func() store.Store) {
+	onEveryStore(t, func(t *testing.T, database func() cairn.Store) {
 		var looks atomic.Int32
 		poll := cairn.NewPoll("build", time.Millisecond, func(ctx context.Context, _ int) (int, bool, error) {
 			_, span := trace.SpanFromContext(ctx).TracerProvider().Tracer("http").Start(ctx, "GET ci.example.com")
@@ -283,7 +282,7 @@ func TestLooks(t *testing.T) {
 // Who keeps traces for less long than runs wait, lets later executions have their own, linked with the start.
 func TestSplitAfter(t *testing.T) {
 	t.Parallel()
-	onEveryStore(t, func(t *testing.T, database func() store.Store) {
+	onEveryStore(t, func(t *testing.T, database func() cairn.Store) {
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
 			if err := cairn.Sleep(ctx, 20*time.Millisecond); err != nil {
 				return 0, err
@@ -316,7 +315,7 @@ func TestSplitAfter(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	onEveryStore(t, func(t *testing.T, database func() store.Store) {
+	onEveryStore(t, func(t *testing.T, database func() cairn.Store) {
 		checkout, all := program()
 		p := begin(t, database(), cairnotel.Config{}, -1, all...)
 		run, err := checkout.Start(t.Context(), p.Engine, 5)
@@ -397,7 +396,7 @@ func read(t *testing.T, p *process) map[string]int64 {
 // Without a configuration the global providers are used; without an SDK they do nothing.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	onEveryStore(t, func(t *testing.T, database func() store.Store) {
+	onEveryStore(t, func(t *testing.T, database func() cairn.Store) {
 		telemetry, err := cairnotel.New(nil)
 		require.NoError(t, err)
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, n int) (int, error) {

@@ -12,53 +12,31 @@ package open
 import (
 	"context"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
-	"github.com/cairn-workflow/cairn/store/open/internal/target"
-	"github.com/cairn-workflow/cairn/store/postgres"
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store"
+	"github.com/cairn-workflow/cairn/internal/store/open"
 )
 
-// URL opens a database, makes it if it is a file that does not exist, and brings its schema up to date.
-func URL(ctx context.Context, url string) (store.Store, error) {
-	return openTarget(ctx, url, false)
-}
+// Store is an opened database. Give it to cairn.New, and close it when the engine has stopped.
+type Store struct{ *store.Handle }
 
-// ReadOnly opens a database without changing it: what does not exist is an error, and so is a schema that is not up to
-// date. The error then has [journal.CodeReadOnly].
-func ReadOnly(ctx context.Context, url string) (store.Store, error) {
-	return openTarget(ctx, url, true)
+// URL opens a database, makes it if it is a file that does not exist, and brings its schema up to date.
+func URL(ctx context.Context, url string) (*Store, error) { return handle(open.URL(ctx, url)) }
+
+// ReadOnly opens a database without changing it. What does not exist is an error, and so is a schema that is not up to date: read_only.
+func ReadOnly(ctx context.Context, url string) (*Store, error) {
+	return handle(open.ReadOnly(ctx, url))
 }
 
 // Location names the database for people, without credentials and settings. It opens nothing. A URL that names no database
-// gives [journal.CodeMalformed].
-func Location(url string) (string, error) {
-	t, err := target.Parse(url)
-	if err != nil {
-		return "", err
-	}
-	return t.Location(), nil
-}
+// is an error: malformed.
+func Location(url string) (string, error) { return open.Location(url) }
 
-func openTarget(ctx context.Context, url string, readOnly bool) (store.Store, error) {
-	t, err := target.Parse(url)
+// Close ends all use of the database. Stop the engines that work on it first.
+func (s *Store) Close() error { return s.Handle.Close() }
+
+func handle(s store.Store, err error) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if t.Path == target.Memory && readOnly {
-		return nil, journal.Errorf(journal.CodeMalformed, "a database in memory has nothing to read: it is empty for each program that opens it")
-	}
-	// A nil pointer in an interface is not nil: the stores are returned only where there is no error.
-	if t.Path != "" {
-		s, err := sqlite.Open(ctx, t.Path, &sqlite.Config{ReadOnly: readOnly})
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}
-	s, err := postgres.Open(ctx, t.URL, &postgres.Config{ReadOnly: readOnly})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return &Store{store.NewHandle(s)}, nil
 }

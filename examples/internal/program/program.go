@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // Main runs a program with its arguments. The first signal ends its context, the second one the process.
@@ -33,7 +32,7 @@ const Lease = 3 * time.Second
 const grace = 2 * time.Second
 
 // WithEngine calls f with an engine, and stops it. If ctx ended, that is said in the words of stopped, and no error.
-func WithEngine(ctx context.Context, st store.Store, lease time.Duration, workflows []cairn.Definition, f func(*cairn.Engine) error, out io.Writer, stopped string) error {
+func WithEngine(ctx context.Context, st cairn.Store, lease time.Duration, workflows []cairn.Definition, f func(*cairn.Engine) error, out io.Writer, stopped string) error {
 	eng, err := cairn.NewWith(ctx, st, cairn.Config{Lease: lease}, workflows...)
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/store/sqlite"
+	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
 // TestCommitsWaitForTheDisk asks a file for the settings under which a power cut takes nothing: the simulation cannot see whether the disk was waited for.

@@ -9,7 +9,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // forkAll forks runs that have ended, from one of their keys on or without it: whatever the fork keeps, it comes to the same result.

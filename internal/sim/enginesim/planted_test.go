@@ -10,7 +10,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim/enginesim"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // TestPlantedBugsAreFound puts a bug between the engines and their database, and looks whether the simulation finds it within so many seeds: one that cannot

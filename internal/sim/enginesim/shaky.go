@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // shaky is a store as a process sees it over a bad connection: reads, heartbeats, fences and hints. What happens to writers is up to faultstore.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/stream"
-	"github.com/cairn-workflow/cairn/store"
 )
 
 // streamName is the stream that random workflows write to.

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/store"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // witness sees what a process is told to be written, and what it reads: what holds at every commit is checked here.

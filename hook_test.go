@@ -1,0 +1,180 @@
+package cairn_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
+)
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		counter := cairn.NewHook[int]("counter").Token("the counter").Metadata("adds up")
+		wf := cairn.NewWorkflow("counter", func(ctx cairn.Context, _ int) (int, error) {
+			h, err := counter.Open(ctx)
+			if err != nil {
+				return 0, err
+			}
+			sum := 0
+			for {
+				r, err := h.ReceiveRequest(ctx, 0)
+				if err != nil {
+					return 0, err
+				}
+				if r.Value < 0 {
+					return sum, r.Refuse(ctx, errDeclined)
+				}
+				sum += r.Value
+				if err := r.Reply(ctx, sum); err != nil {
+					return 0, err
+				}
+			}
+		})
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		var info *cairn.HookInfo
+		require.Eventually(t, func() bool {
+			info, err = e.HookInfo(t.Context(), "the counter")
+			return err == nil
+		}, 10*time.Second, time.Millisecond)
+		var about string
+		require.NoError(t, info.Metadata(&about))
+		require.Equal(t, "adds up", about)
+		require.Equal(t, run.ID(), info.RunID)
+
+		other := cairn.NewWorkflow("other", func(ctx cairn.Context, _ int) (int, error) { _, err := counter.Open(ctx); return 0, err })
+		_, err = result(t, start(other), other, 0)
+		require.ErrorIs(t, err, cairn.ErrHookConflict)
+
+		for i, want := range []int{1, 3, 6} {
+			got, err := cairn.Ask[int, int](t.Context(), e, "the counter", fmt.Sprint("key ", i), i+1)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+		}
+		got, err := cairn.Ask[int, int](t.Context(), e, "the counter", "key 1", 2)
+		require.NoError(t, err)
+		require.Equal(t, 3, got, "the same key has the same answer")
+		_, err = cairn.Ask[int, int](t.Context(), e, "the counter", "", -1)
+		require.ErrorIs(t, err, errDeclined)
+		sum, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 6, sum)
+	})
+}
+
+// TestReceiveFromAHookThatIsOver asks for more than can come.
+func TestReceiveFromAHookThatIsOver(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		t.Helper()
+		hook := cairn.NewHook[int]("mail")
+		closed := cairn.NewWorkflow("closed", func(ctx cairn.Context, token string) (int, error) {
+			h, err := hook.Token(token).Open(ctx)
+			if err != nil {
+				return 0, err
+			}
+			first, err := h.Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if err := h.Close(ctx); err != nil {
+				return 0, err
+			}
+			_, err = h.Receive(ctx)
+			_, later := h.ReceiveWithin(ctx, time.Hour)
+			return first, errors.Join(err, later)
+		})
+		beside := cairn.NewWorkflow("beside", func(ctx cairn.Context, token string) (int, error) {
+			h, err := hook.Token(token).Open(ctx)
+			if err != nil {
+				return 0, err
+			}
+			f, err := cairn.Go(ctx, "receiver", func(ctx cairn.Context) (int, error) { return h.Receive(ctx) })
+			if err != nil {
+				return 0, err
+			}
+			if err := cairn.Sleep(ctx, 30*time.Millisecond); err != nil {
+				return 0, err
+			}
+			return 0, errors.Join(h.Close(ctx), errOf(f.Wait(ctx)))
+		})
+		once := cairn.NewWorkflow("once", func(ctx cairn.Context, token string) (int, error) {
+			h, err := hook.Token(token).Once().Open(ctx)
+			if err != nil {
+				return 0, err
+			}
+			first, err := h.Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			return first, errOf(h.Receive(ctx))
+		})
+		e := start(closed, beside, once)
+		for wf, code := range map[*cairn.Workflow[string, int]]cairn.Code{closed: journal.CodeHookNotFound, beside: journal.CodeHookNotFound, once: journal.CodeHookConsumed} {
+			run, err := wf.Start(t.Context(), e, wf.Name())
+			require.NoError(t, err)
+			if wf != beside {
+				require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, wf.Name(), "k", 7) == nil }, 10*time.Second, time.Millisecond)
+			}
+			_, err = run.Result(t.Context())
+			require.Equal(t, code, journal.CodeOf(err), "%s: %v", wf.Name(), err)
+		}
+	})
+}
+
+// TestRefuseNeedsAReason refuses a request without saying why.
+func TestRefuseNeedsAReason(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		t.Helper()
+		hook := cairn.NewHook[int]("mail").Token("mail")
+		wf := cairn.NewWorkflow("refuses", func(ctx cairn.Context, _ int) (cairn.Code, error) {
+			h, err := hook.Open(ctx)
+			if err != nil {
+				return "", err
+			}
+			r, err := h.ReceiveRequest(ctx, 0)
+			if err != nil {
+				return "", err
+			}
+			code := journal.CodeOf(r.Refuse(ctx, nil))
+			return code, r.Refuse(ctx, (*cairn.Error)(nil))
+		})
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "mail"); return err == nil }, 10*time.Second, time.Millisecond)
+		_, err = cairn.Ask[int, int](t.Context(), e, "mail", "k", 1)
+		require.Equal(t, engine.CodePanic, journal.CodeOf(err), "%v", err)
+		code, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, journal.CodeMalformed, code)
+	})
+}
+
+// TestAskAHookThatCloses asks through a hook that is closed without an answer.
+func TestAskAHookThatCloses(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
+			if _, err := cairn.NewHook[int]("question").Token("t").Wait(ctx, 0); err != nil {
+				return 0, err
+			}
+			return 0, cairn.Sleep(ctx, time.Hour)
+		})
+		e := start(wf)
+		_, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "t"); return err == nil }, 10*time.Second, time.Millisecond)
+		_, err = cairn.Ask[int, int](t.Context(), e, "t", "", 1)
+		require.ErrorContains(t, err, "hook_not_found")
+	})
+}

@@ -1,0 +1,83 @@
+package storetest
+
+import (
+	"context"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
+)
+
+var notifierTests = []test{
+	{"EndsWithContext", notifierEnds},
+	{"Hears", notifierHears},
+	{"Merges", notifierMerges},
+}
+
+// hint returns the next hint.
+func hint(b *bench, hints <-chan string) string {
+	b.Helper()
+	select {
+	case got, ok := <-hints:
+		require.True(b, ok, "the channel was closed")
+		return got
+	case <-b.ctx().Done():
+		require.Fail(b, "no hint")
+		return ""
+	}
+}
+
+func notifierEnds(b *bench) {
+	ctx, cancel := context.WithCancel(b.ctx())
+	hints, err := b.store.Notifier().Listen(ctx)
+	require.NoError(b, err)
+	cancel()
+	for open := true; open; {
+		select {
+		case _, open = <-hints:
+		case <-b.ctx().Done():
+			require.Fail(b, "the channel stays open")
+		}
+	}
+	require.NoError(b, b.commit(&store.Changes{Notify: []string{b.ns}}))
+}
+
+func notifierHears(b *bench) {
+	one, err := b.store.Notifier().Listen(b.ctx())
+	require.NoError(b, err)
+	two, err := b.store.Notifier().Listen(b.ctx())
+	require.NoError(b, err)
+	names := []string{b.ns, b.ns + " ünïcode 'quoted'"}
+	for range 2 {
+		require.NoError(b, b.commit(&store.Changes{Notify: names}))
+		for _, hints := range []<-chan string{one, two} {
+			heard := map[string]bool{}
+			for len(heard) < len(names) {
+				heard[hint(b, hints)] = true
+			}
+		}
+	}
+	// With the events of a run, too.
+	run := b.start(journal.World3)
+	for heard := ""; heard != b.ns; {
+		heard = hint(b, one)
+	}
+	b.check(run)
+}
+
+// Nobody reads: the writer goes on, and the hints become one.
+func notifierMerges(b *bench) {
+	const commits = 50
+	hints, err := b.store.Notifier().Listen(b.ctx())
+	require.NoError(b, err)
+	for range commits {
+		require.NoError(b, b.commit(&store.Changes{Notify: []string{b.ns}}))
+	}
+	require.NoError(b, b.commit(&store.Changes{Notify: []string{b.ns, b.ns + " last"}}))
+	heard := map[string]int{}
+	for heard[b.ns] == 0 || heard[b.ns+" last"] == 0 {
+		heard[hint(b, hints)]++
+	}
+	require.Less(b, heard[b.ns], commits, "merged")
+}
