@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -58,7 +59,7 @@ func Annotate(ctx context.Context, a Annotation) error {
 	}
 	inStep, err := engine.InfoOf(ctx).Note(d)
 	if err == nil && !inStep {
-		err = journal.Errorf(engine.CodeNotInRun, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
+		err = cairnerr.Errorf(cairnerr.CodeNotInRun, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
 	}
 	return err
 }

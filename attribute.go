@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -124,7 +125,7 @@ func addConditions(f *store.RunFilter, conditions []Condition) error {
 			f.Attributes = map[string]string{}
 		}
 		if other, twice := f.Attributes[c.key]; twice && other != c.from {
-			return journal.Errorf(journal.CodeMalformed, "attribute %q cannot have two values at the same time", c.key)
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q cannot have two values at the same time", c.key)
 		}
 		f.Attributes[c.key] = c.from
 	}
@@ -207,16 +208,16 @@ func attributeText[T AttributeType](key string, value T) (string, error) {
 		return intText(v), nil
 	case float64:
 		if math.IsNaN(v) {
-			return "", journal.Errorf(journal.CodeMalformed, "attribute %q: NaN is no value that can be searched by", key)
+			return "", cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q: NaN is no value that can be searched by", key)
 		}
 		return floatText(v), nil
 	case time.Time:
 		if y := v.UTC().Year(); y < 0 || y > 9999 {
-			return "", journal.Errorf(journal.CodeMalformed, "attribute %q: the year %d is not between 0 and 9999", key, y)
+			return "", cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q: the year %d is not between 0 and 9999", key, y)
 		}
 		return v.UTC().Format(timeText), nil
 	default:
-		return "", journal.Errorf(journal.CodeUnsupported, "attribute %q has a type that cannot be stored", key)
+		return "", cairnerr.Errorf(cairnerr.CodeUnsupported, "attribute %q has a type that cannot be stored", key)
 	}
 }
 

@@ -76,8 +76,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/observe"
 )
@@ -132,12 +132,12 @@ func New(ctx context.Context, st Store, workflows ...Definition) (*Engine, error
 func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition) (*Engine, error) {
 	inner := store.Of(st)
 	if inner == nil {
-		return nil, journal.Errorf(journal.CodeMalformed, "an engine needs a store: sqlite.Open, sqlite.Memory, postgres.Open or open.URL")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "an engine needs a store: sqlite.Open, sqlite.Memory, postgres.Open or open.URL")
 	}
 	defs := make([]*engine.Workflow, len(workflows))
 	for i, w := range workflows {
 		if w == nil {
-			return nil, journal.Errorf(journal.CodeMalformed, "workflow %d of %d is nil", i+1, len(workflows))
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %d of %d is nil", i+1, len(workflows))
 		}
 		d, err := w.define()
 		if err != nil {

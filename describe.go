@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -134,7 +135,7 @@ func (h *HistoryEvent) Result(into any) error {
 	case *journal.RunCompleted:
 		p = d.Output
 	default:
-		return journal.Errorf(journal.CodeUnsupported, "%s has no result", h.Type)
+		return cairnerr.Errorf(cairnerr.CodeUnsupported, "%s has no result", h.Type)
 	}
 	return payload.Decode(p, into)
 }

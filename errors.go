@@ -3,16 +3,16 @@ package cairn
 import (
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
 // Error is an error with a code that survives: in the journal, in another process, over HTTP. Two errors are the same for [errors.Is] when
 // their codes are.
-type Error = journal.Error
+type Error = cairnerr.Error
 
 // Code says what went wrong in a word that never changes.
-type Code = journal.Code
+type Code = cairnerr.Code
 
 // NewError defines an error that can be matched with [errors.Is] after a crash as before.
 func NewError(code Code, message string) *Error { return &Error{Code: code, Message: message} }
@@ -20,10 +20,10 @@ func NewError(code Code, message string) *Error { return &Error{Code: code, Mess
 // Errors that the engine returns.
 var (
 	ErrCancelled    = engine.ErrCancelled
-	ErrTimeout      = NewError(engine.CodeTimeout, "not in time")
-	ErrHookConflict = NewError(engine.CodeHookConflict, "the token is taken")
+	ErrTimeout      = NewError(cairnerr.CodeTimeout, "not in time")
+	ErrHookConflict = NewError(cairnerr.CodeHookConflict, "the token is taken")
 	// ErrStreamClosed is the error of a write to a stream that takes no more.
-	ErrStreamClosed = NewError(journal.CodeStreamClosed, "the stream is closed")
+	ErrStreamClosed = NewError(cairnerr.CodeStreamClosed, "the stream is closed")
 	// ErrLost ends the Context of a branch that lost a race.
 	ErrLost = engine.ErrLost
 	// ErrEvicted is the cause of a Context whose run was dropped from memory while it waited; only deferred functions see it. The run goes on

@@ -10,8 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestAWrappedErrorSaysItsCodeOnce(t *testing.T) {
@@ -59,16 +58,16 @@ func TestErrorsThatCannotBeUsed(t *testing.T) {
 				return nil, err
 			}
 			_, inBranch := f.Wait(ctx)
-			return []cairn.Code{journal.CodeOf(inStep), journal.CodeOf(inPoll), journal.CodeOf(inBranch)}, nil
+			return []cairn.Code{cairnerr.CodeOf(inStep), cairnerr.CodeOf(inPoll), cairnerr.CodeOf(inBranch)}, nil
 		})
 		e := start(returned, caught)
 		for kind := range unusable() {
 			_, err := result(t, e, returned, kind)
-			require.Equal(t, engine.CodePanic, journal.CodeOf(err), "%v", err)
+			require.Equal(t, cairnerr.CodePanic, cairnerr.CodeOf(err), "%v", err)
 			bodies.Store(0)
 			codes, err := result(t, e, caught, kind)
 			require.NoError(t, err)
-			require.Equal(t, []cairn.Code{engine.CodePanic, engine.CodePanic, engine.CodePanic}, codes)
+			require.Equal(t, []cairn.Code{cairnerr.CodePanic, cairnerr.CodePanic, cairnerr.CodePanic}, codes)
 			require.EqualValues(t, 3, bodies.Load(), "its policy holds")
 		}
 	})

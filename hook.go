@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -120,7 +121,7 @@ func (r *Request[T]) Reply(ctx Context, answer any) error {
 func (r *Request[T]) Refuse(ctx Context, err error) error {
 	refusal := engine.Refusal(err)
 	if refusal == nil {
-		return journal.Errorf(journal.CodeMalformed, "Refuse needs an error that says why: use Reply for an answer")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "Refuse needs an error that says why: use Reply for an answer")
 	}
 	return r.inner.Reply(ctx.branch(), nil, refusal)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestAsk(t *testing.T) {
@@ -118,14 +117,14 @@ func TestReceiveFromAHookThatIsOver(t *testing.T) {
 			return first, errOf(h.Receive(ctx))
 		})
 		e := start(closed, beside, once)
-		for wf, code := range map[*cairn.Workflow[string, int]]cairn.Code{closed: journal.CodeHookNotFound, beside: journal.CodeHookNotFound, once: journal.CodeHookConsumed} {
+		for wf, code := range map[*cairn.Workflow[string, int]]cairn.Code{closed: cairnerr.CodeHookNotFound, beside: cairnerr.CodeHookNotFound, once: cairnerr.CodeHookConsumed} {
 			run, err := wf.Start(t.Context(), e, wf.Name())
 			require.NoError(t, err)
 			if wf != beside {
 				require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, wf.Name(), "k", 7) == nil }, 10*time.Second, time.Millisecond)
 			}
 			_, err = run.Result(t.Context())
-			require.Equal(t, code, journal.CodeOf(err), "%s: %v", wf.Name(), err)
+			require.Equal(t, code, cairnerr.CodeOf(err), "%s: %v", wf.Name(), err)
 		}
 	})
 }
@@ -145,7 +144,7 @@ func TestRefuseNeedsAReason(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			code := journal.CodeOf(r.Refuse(ctx, nil))
+			code := cairnerr.CodeOf(r.Refuse(ctx, nil))
 			return code, r.Refuse(ctx, (*cairn.Error)(nil))
 		})
 		e := start(wf)
@@ -153,10 +152,10 @@ func TestRefuseNeedsAReason(t *testing.T) {
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "mail"); return err == nil }, 10*time.Second, time.Millisecond)
 		_, err = cairn.Ask[int, int](t.Context(), e, "mail", "k", 1)
-		require.Equal(t, engine.CodePanic, journal.CodeOf(err), "%v", err)
+		require.Equal(t, cairnerr.CodePanic, cairnerr.CodeOf(err), "%v", err)
 		code, err := run.Result(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, journal.CodeMalformed, code)
+		require.Equal(t, cairnerr.CodeMalformed, code)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -75,7 +76,7 @@ func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
 	var none T
 	if len(futures) == 0 {
-		return none, journal.Errorf(journal.CodeMalformed, "a race needs a branch")
+		return none, cairnerr.Errorf(cairnerr.CodeMalformed, "a race needs a branch")
 	}
 	first, err := choose(ctx, futures, engine.Choice{Name: "race", Close: true, Enough: func(ended []*engine.Future) bool { return len(ended) > 0 }})
 	if err != nil {
@@ -88,7 +89,7 @@ func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
 // a [Race]. If so many fail that m cannot succeed any more, the error joins theirs.
 func Some[T any](ctx Context, m int, futures ...*Future[T]) ([]T, error) {
 	if m < 0 || m > len(futures) {
-		return nil, journal.Errorf(journal.CodeMalformed, "%d of %d branches cannot succeed", m, len(futures))
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "%d of %d branches cannot succeed", m, len(futures))
 	}
 	enough := func(ended []*engine.Future) bool {
 		failed := 0

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -88,7 +89,7 @@ func (s Stream[T]) writer(ctx context.Context, call string) (streamWriter, error
 	if info := engine.InfoOf(ctx); info.CanWrite() {
 		return info, nil
 	}
-	return nil, journal.Errorf(engine.CodeNotInRun, "%s on stream %q was called with a context that is neither the Context of a workflow nor that of a step", call, s.name)
+	return nil, cairnerr.Errorf(cairnerr.CodeNotInRun, "%s on stream %q was called with a context that is neither the Context of a workflow nor that of a step", call, s.name)
 }
 
 // StreamWriter returns an [io.WriteCloser] on a stream of bytes, for code that writes to one. What is written at once is one chunk, or several if it is larger
@@ -189,7 +190,7 @@ func (s Stream[T]) Read(ctx context.Context, e *Engine, runID string, opts ...Re
 			}
 			chunk := Chunk[T]{Index: c.Index, Writer: strings.TrimSuffix(c.Key, "/"), Attempt: c.Attempt, Boundary: c.Boundary, Time: c.At.Std()}
 			if err := payload.Decode(c.Data, &chunk.Value); err != nil {
-				yield(chunk, journal.Errorf(journal.CodeOf(err), "chunk %d of stream %q: %w", c.Index, s.name, err))
+				yield(chunk, cairnerr.Errorf(cairnerr.CodeOf(err), "chunk %d of stream %q: %w", c.Index, s.name, err))
 				return
 			}
 			if !yield(chunk, nil) {

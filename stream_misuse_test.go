@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -29,10 +30,10 @@ func noise(n int) []byte {
 }
 
 // readError returns the error with which reading ends.
-func readError(ctx context.Context, s cairn.Stream[int], e *cairn.Engine, run string, opts ...cairn.ReadOption) journal.Code {
+func readError(ctx context.Context, s cairn.Stream[int], e *cairn.Engine, run string, opts ...cairn.ReadOption) cairnerr.Code {
 	for _, err := range s.Read(ctx, e, run, opts...) {
 		if err != nil {
-			return journal.CodeOf(err)
+			return cairnerr.CodeOf(err)
 		}
 	}
 	return ""
@@ -50,10 +51,10 @@ func TestStreamMisuse(t *testing.T) {
 			if err := numbers.Write(derived, 1); err != nil { // a context derived from the step's is as good
 				return 0, err
 			}
-			if err := cairn.NewStream[string]("").Write(ctx, "x"); journal.CodeOf(err) != journal.CodeMalformed {
+			if err := cairn.NewStream[string]("").Write(ctx, "x"); cairnerr.CodeOf(err) != cairnerr.CodeMalformed {
 				return 0, fmt.Errorf("no name: %w", err)
 			}
-			if err := cairn.NewStream[[]byte]("raw").Write(ctx, noise(store.MaxChunk)); journal.CodeOf(err) != journal.CodePayloadTooLarge {
+			if err := cairn.NewStream[[]byte]("raw").Write(ctx, noise(store.MaxChunk)); cairnerr.CodeOf(err) != cairnerr.CodePayloadTooLarge {
 				return 0, fmt.Errorf("too large: %w", err)
 			}
 			cancelled, stop := context.WithCancel(ctx)
@@ -75,13 +76,13 @@ func TestStreamMisuse(t *testing.T) {
 			if _, err := step.Do(ctx, 0); err != nil {
 				return 0, err
 			}
-			if err := cairn.NewStream[[]byte]("raw").Write(ctx, noise(store.MaxChunk)); journal.CodeOf(err) != journal.CodePayloadTooLarge {
+			if err := cairn.NewStream[[]byte]("raw").Write(ctx, noise(store.MaxChunk)); cairnerr.CodeOf(err) != cairnerr.CodePayloadTooLarge {
 				return 0, fmt.Errorf("too large: %w", err)
 			}
-			if err := numbers.Write(context.WithoutCancel(ctx), 3); journal.CodeOf(err) != "not_in_run" {
+			if err := numbers.Write(context.WithoutCancel(ctx), 3); cairnerr.CodeOf(err) != "not_in_run" {
 				return 0, fmt.Errorf("not the workflow's own context: %w", err)
 			}
-			if _, err := many.Do(ctx, 0); journal.CodeOf(err) != journal.CodeLimitExceeded {
+			if _, err := many.Do(ctx, 0); cairnerr.CodeOf(err) != cairnerr.CodeLimitExceeded {
 				return 0, fmt.Errorf("too many streams: %w", err)
 			}
 			return 1, numbers.Flush(ctx)
@@ -94,18 +95,18 @@ func TestStreamMisuse(t *testing.T) {
 
 		ctx, ok := kept.Load().(context.Context)
 		require.True(t, ok)
-		require.Equal(t, journal.Code("context_over"), journal.CodeOf(numbers.Write(context.WithoutCancel(ctx), 4)), "the step has ended")
-		require.Equal(t, journal.Code("context_over"), journal.CodeOf(numbers.Close(context.WithoutCancel(ctx))))
-		require.Equal(t, journal.Code("not_in_run"), journal.CodeOf(numbers.Write(t.Context(), 5)), "outside")
-		require.Equal(t, journal.Code("not_in_run"), journal.CodeOf(numbers.Close(t.Context())))
-		require.Equal(t, journal.Code("not_in_run"), journal.CodeOf(numbers.Flush(t.Context())))
+		require.Equal(t, cairnerr.Code("context_over"), cairnerr.CodeOf(numbers.Write(context.WithoutCancel(ctx), 4)), "the step has ended")
+		require.Equal(t, cairnerr.Code("context_over"), cairnerr.CodeOf(numbers.Close(context.WithoutCancel(ctx))))
+		require.Equal(t, cairnerr.Code("not_in_run"), cairnerr.CodeOf(numbers.Write(t.Context(), 5)), "outside")
+		require.Equal(t, cairnerr.Code("not_in_run"), cairnerr.CodeOf(numbers.Close(t.Context())))
+		require.Equal(t, cairnerr.Code("not_in_run"), cairnerr.CodeOf(numbers.Flush(t.Context())))
 
-		require.Equal(t, journal.CodeMalformed, readError(t.Context(), numbers, e, "nonsense"))
-		require.Equal(t, journal.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.From(-1)))
-		require.Equal(t, journal.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.Last(-1)))
-		require.Equal(t, journal.CodeRunNotFound, readError(t.Context(), numbers, e, "wrun_01JD0000000000000000000000"))
-		require.Equal(t, journal.CodeStreamNotFound, readError(t.Context(), cairn.NewStream[int]("no such"), e, run.ID()))
-		require.Equal(t, journal.CodeMalformed, readError(t.Context(), cairn.NewStream[int](words.Name()), e, stringRun(t, e, start)), "another type")
+		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, "nonsense"))
+		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.From(-1)))
+		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.Last(-1)))
+		require.Equal(t, cairnerr.CodeRunNotFound, readError(t.Context(), numbers, e, "wrun_01JD0000000000000000000000"))
+		require.Equal(t, cairnerr.CodeStreamNotFound, readError(t.Context(), cairn.NewStream[int]("no such"), e, run.ID()))
+		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), cairn.NewStream[int](words.Name()), e, stringRun(t, e, start)), "another type")
 		var values []int
 		for c, err := range numbers.Read(within(t), e, run.ID()) {
 			require.NoError(t, err)
@@ -139,7 +140,7 @@ func TestStreamReaderGivesUp(t *testing.T) {
 		_, err = readAll(ctx, e, run.ID())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		_, err = readAll(t.Context(), e, run.ID(), cairn.Stored())
-		require.Equal(t, journal.CodeStreamNotFound, journal.CodeOf(err), "nothing was written yet")
+		require.Equal(t, cairnerr.CodeStreamNotFound, cairnerr.CodeOf(err), "nothing was written yet")
 	})
 }
 

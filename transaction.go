@@ -3,7 +3,7 @@ package cairn
 import (
 	"context"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -42,8 +42,8 @@ func (w *Workflow[In, Out]) StartIn(ctx context.Context, e *Engine, tx Tx, in In
 
 // missing says why a run that was started in a transaction is probably not there.
 func (r *Run[Out]) missing(err error) error {
-	if r.joined && journal.CodeOf(err) == journal.CodeRunNotFound {
-		return journal.Errorf(journal.CodeRunNotFound, "no run %s: the transaction that it was started in was not committed, or not yet", r.ID())
+	if r.joined && cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
+		return cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s: the transaction that it was started in was not committed, or not yet", r.ID())
 	}
 	return err
 }

@@ -134,7 +134,7 @@ func TestALockHeldForLong(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []time.Duration{0, 280 * time.Millisecond} {
 		path := filepath.Join(t.TempDir(), "x.db")
-		bubble.Run(t, func(t *testing.T) { lockHeld(t, path, phase) }) //nolint:thelper // it is the test
+		bubble.Run(t, func(t *testing.T) { lockHeld(t, path, phase) })
 	}
 }
 
@@ -186,7 +186,7 @@ func TestADeathBehindALock(t *testing.T) {
 	t.Parallel()
 	for _, lock := range []time.Duration{0, 2400 * time.Millisecond} {
 		path := filepath.Join(t.TempDir(), "x.db")
-		bubble.Run(t, func(t *testing.T) { deathBehindALock(t, path, lock) }) //nolint:thelper // it is the test
+		bubble.Run(t, func(t *testing.T) { deathBehindALock(t, path, lock) })
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/store/open"
 	"github.com/cairn-workflow/cairn/store/postgres"
@@ -154,9 +154,9 @@ func TestStartIn(t *testing.T) {
 		run, err := wf.StartIn(t.Context(), e, tx.handle, "o-1", cairn.StartKey("o-1"), cairn.Attributes(map[string]string{"order": "o-1"}))
 		require.NoError(t, err)
 		_, err = run.Result(within(t))
-		require.Equal(t, cairn.Code("run_not_found"), journal.CodeOf(err), "%v", err)
+		require.Equal(t, cairn.Code("run_not_found"), cairnerr.CodeOf(err), "%v", err)
 		require.ErrorContains(t, err, "was not committed")
-		require.Equal(t, cairn.Code("run_not_found"), journal.CodeOf(run.Cancel(t.Context(), "")))
+		require.Equal(t, cairn.Code("run_not_found"), cairnerr.CodeOf(run.Cancel(t.Context(), "")))
 		require.NoError(t, tx.commit())
 		out, err := run.Result(within(t))
 		require.NoError(t, err)
@@ -172,7 +172,7 @@ func TestStartIn(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, tx.rollback())
 		_, err = gone.Result(within(t))
-		require.Equal(t, cairn.Code("run_not_found"), journal.CodeOf(err), "%v", err)
+		require.Equal(t, cairn.Code("run_not_found"), cairnerr.CodeOf(err), "%v", err)
 		require.Equal(t, []string{"o-1"}, p.orders())
 
 		// The key is free again, for another input.
@@ -186,7 +186,7 @@ func TestStartIn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, run.ID(), same.ID())
 		_, err = wf.StartIn(t.Context(), e, tx.handle, "another", cairn.StartKey("o-1"))
-		require.Equal(t, cairn.Code("start_key_conflict"), journal.CodeOf(err), "%v", err)
+		require.Equal(t, cairn.Code("start_key_conflict"), cairnerr.CodeOf(err), "%v", err)
 		later, err := wf.StartIn(t.Context(), e, tx.handle, "o-3", cairn.StartAfter(300*time.Millisecond))
 		require.NoError(t, err)
 		require.NoError(t, tx.commit())
@@ -279,12 +279,12 @@ func TestMisuseOfStartIn(t *testing.T) {
 		e = p.engine(cairn.Config{}, wf, nested)
 		_, err := nested.Start(t.Context(), e, 0)
 		require.NoError(t, err)
-		require.Equal(t, cairn.Code("in_workflow"), journal.CodeOf(<-inside))
+		require.Equal(t, cairn.Code("in_workflow"), cairnerr.CodeOf(<-inside))
 
 		expect := func(code cairn.Code, handle cairn.Tx, in string) {
 			t.Helper()
 			_, err := wf.StartIn(t.Context(), e, handle, in)
-			require.Equal(t, code, journal.CodeOf(err), "%v", err)
+			require.Equal(t, code, cairnerr.CodeOf(err), "%v", err)
 		}
 		expect("foreign_transaction", nil, "")
 		expect("foreign_transaction", sqlite.InTx(nil), "")
@@ -298,7 +298,7 @@ func TestMisuseOfStartIn(t *testing.T) {
 		}
 		tx := p.begin()
 		_, err = unknown.StartIn(t.Context(), e, tx.handle, "")
-		require.Equal(t, cairn.Code("not_registered"), journal.CodeOf(err))
+		require.Equal(t, cairn.Code("not_registered"), cairnerr.CodeOf(err))
 		expect("payload_too_large", tx.handle, string(make([]byte, 70<<20)))
 		elsewhere, err := unknown.StartIn(t.Context(), e, tx.handle, "", cairn.Elsewhere())
 		require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -32,7 +33,7 @@ func (w *Workflow[In, Out]) Name() string { return w.name }
 
 func (w *Workflow[In, Out]) define() (*engine.Workflow, error) {
 	if w.fn == nil {
-		return nil, journal.Errorf(journal.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name)
 	}
 	return &engine.Workflow{Name: w.name, Run: func(b *engine.Branch, input journal.Payload) (journal.Payload, error) {
 		var in In
@@ -109,7 +110,7 @@ func (w *Workflow[In, Out]) request(in In, opts []StartOption) (engine.StartRequ
 // notInWorkflow refuses a call that would have effects which nobody writes down.
 func notInWorkflow(ctx context.Context, call string) error {
 	if _, ok := ctx.(Context); ok {
-		return journal.Errorf(engine.CodeInWorkflow, "%s was called with the Context of a workflow, where it would be repeated with each execution: call it in a step, or start a child", call)
+		return cairnerr.Errorf(cairnerr.CodeInWorkflow, "%s was called with the Context of a workflow, where it would be repeated with each execution: call it in a step, or start a child", call)
 	}
 	return nil
 }
@@ -121,7 +122,7 @@ func (w *Workflow[In, Out]) Get(ctx context.Context, e *Engine, id string) (*Run
 		return nil, err
 	}
 	if info.Workflow != w.name {
-		return nil, journal.Errorf(journal.CodeRunNotFound, "%s is a run of %q, not of %q", id, info.Workflow, w.name)
+		return nil, cairnerr.Errorf(cairnerr.CodeRunNotFound, "%s is a run of %q, not of %q", id, info.Workflow, w.name)
 	}
 	return &Run[Out]{e: e, id: info.id}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/sqlite"
@@ -56,11 +57,11 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		require.NoError(t, e.Stop(t.Context()))
 		for range 3 {
 			err := <-ended
-			require.Equal(t, journal.CodeClosed, journal.CodeOf(err), "%v", err)
+			require.Equal(t, cairnerr.CodeClosed, cairnerr.CodeOf(err), "%v", err)
 			require.ErrorContains(t, err, "the engine was stopped")
 		}
 		_, err = run.Result(t.Context())
-		require.Equal(t, journal.CodeClosed, journal.CodeOf(err), "%v", err)
+		require.Equal(t, cairnerr.CodeClosed, cairnerr.CodeOf(err), "%v", err)
 		_, err = wf.Start(t.Context(), e, 0)
 		require.ErrorContains(t, err, "the engine was stopped")
 	})
@@ -85,7 +86,7 @@ type unreachableWriter struct {
 func (w *unreachableWriter) Begin(ctx context.Context, now journal.Time) (store.Tx, error) {
 	select {
 	case <-w.down:
-		return nil, journal.Errorf(journal.CodeUnreachable, "the database is down")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnreachable, "the database is down")
 	default:
 		return w.Writer.Begin(ctx, now)
 	}

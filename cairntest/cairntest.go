@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -200,10 +201,10 @@ func Send[T any](e *Env, token, key string, v T) {
 		next := e.store.nextCommit() // before the look, so that none is missed
 		_, alive := e.current()
 		err := cairn.Send(e.ctx, e.Engine(), token, key, v)
-		switch code := journal.CodeOf(err); {
+		switch code := cairnerr.CodeOf(err); {
 		case err == nil:
 			return
-		case code != journal.CodeHookNotFound && code != journal.CodeClosed && code != journal.CodeOutcomeUnknown:
+		case code != cairnerr.CodeHookNotFound && code != cairnerr.CodeClosed && code != cairnerr.CodeOutcomeUnknown:
 			e.t.Errorf("send to hook %q: %v", token, err)
 			return
 		}

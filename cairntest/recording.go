@@ -3,6 +3,7 @@ package cairntest
 import (
 	"context"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -18,7 +19,7 @@ type recording struct {
 // Journal implements [store.Reader].
 func (r *recording) Journal(_ context.Context, namespace string, id journal.ID, after int64) (*store.Journal, error) {
 	if id != r.run.ID || namespace != r.run.Header.Namespace {
-		return nil, journal.Errorf(journal.CodeRunNotFound, "no run %s in this record", journal.PrefixRun.Format(id))
+		return nil, cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s in this record", journal.PrefixRun.Format(id))
 	}
 	last := int64(len(r.run.Events))
 	return &store.Journal{Run: r.run.State.Run, Seq: last, Events: r.run.Events[min(max(after, 0), last):]}, nil
@@ -59,7 +60,7 @@ type noWriter struct{}
 
 // Begin implements [store.Writer].
 func (noWriter) Begin(context.Context, journal.Time) (store.Tx, error) {
-	return nil, journal.Errorf(journal.CodeUnsupported, "a replay writes nothing")
+	return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "a replay writes nothing")
 }
 
 // Settle implements [store.Writer].

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/cairnvet"
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -93,7 +94,7 @@ func TestErrors(t *testing.T) {
 	t.Parallel()
 	rows := tables(t, "errors.md", 0)
 	codes := 0
-	for name, spec := range constants(t, "internal/journal") {
+	for name, spec := range constants(t, "cairnerr") {
 		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != "Code" {
 			continue
 		}
@@ -104,31 +105,12 @@ func TestErrors(t *testing.T) {
 		require.NoError(t, err)
 		require.NotNil(t, rows[code], "%s is not in errors.md", name)
 		require.Len(t, rows[code], 4, "code, status, meaning, what to do")
-		require.Equal(t, strconv.Itoa(journal.Code(code).Status()), rows[code][1], "the status of %s", code)
+		require.Equal(t, strconv.Itoa(cairnerr.Code(code).Status()), rows[code][1], "the status of %s", code)
 		require.NotEmpty(t, rows[code][2], code)
 		require.NotEmpty(t, rows[code][3], code)
 	}
 	require.Greater(t, codes, 30)
 	require.Len(t, rows, codes, "errors.md has codes that do not exist")
-}
-
-func TestEngineCodes(t *testing.T) {
-	t.Parallel()
-	content, err := os.ReadFile("engine.md")
-	require.NoError(t, err)
-	codes := 0
-	for name, spec := range constants(t, "internal/engine") {
-		if kind, ok := spec.Type.(*ast.SelectorExpr); !ok || kind.Sel.Name != "Code" {
-			continue
-		}
-		codes++
-		literal, ok := spec.Values[0].(*ast.BasicLit)
-		require.True(t, ok, name)
-		code, err := strconv.Unquote(literal.Value)
-		require.NoError(t, err)
-		require.Contains(t, string(content), "\n| `"+code+"` | ", "%s is not in engine.md", name)
-	}
-	require.Greater(t, codes, 12)
 }
 
 func TestVetRules(t *testing.T) {

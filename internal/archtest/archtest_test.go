@@ -25,7 +25,7 @@ var rules = []struct {
 		want:  5,
 		bad: map[string]string{
 			"internal/journal/bad.go":      `package journal; import ("os"; "math/rand/v2"; "net/http"; "example.com/x"; "` + house + `/internal/store")`,
-			"internal/journal/fine.go":     `package journal; import ("errors"; "osmosis"; "github.com/oklog/ulid/v2"; "github.com/fxamacker/cbor/v2")`,
+			"internal/journal/fine.go":     `package journal; import ("errors"; "osmosis"; "` + house + `/cairnerr"; "github.com/oklog/ulid/v2"; "github.com/fxamacker/cbor/v2")`,
 			"internal/journal/bad_test.go": `package journal; import "os"`,
 			"internal/journaling/fine.go":  `package journaling; import "os"`,
 		},

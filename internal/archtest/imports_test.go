@@ -29,7 +29,10 @@ var impureNames = map[string][]string{
 	"github.com/oklog/ulid/v2": {"DefaultEntropy", "Make", "MustNewDefault", "Now"},
 }
 
-// journalImports: the journal imports nothing of the house, does no I/O, and uses two libraries at most.
+// errorDir holds the errors, on which everything stands.
+const errorDir = "cairnerr"
+
+// journalImports: the journal imports nothing of the house but the errors, does no I/O, and uses two libraries at most.
 func journalImports(s source) (violations []string) {
 	for _, file := range s.production() {
 		if !under(file.dir(), journalDir) {
@@ -38,7 +41,7 @@ func journalImports(s source) (violations []string) {
 		for _, imported := range file.imports() {
 			folder, own := inHouse(imported)
 			switch {
-			case own && !under(folder, journalDir):
+			case own && !underAny(folder, journalDir, errorDir):
 				violations = append(violations, file.path+": the journal imports nothing of the house: "+imported)
 			case own, slices.Contains(pureLibraries, imported):
 			case !standard(imported):
@@ -88,7 +91,7 @@ func storeImports(s source) (violations []string) {
 		}
 		for _, imported := range file.imports() {
 			folder, own := inHouse(imported)
-			if own && (under(folder, suiteDir) || !underAny(folder, journalDir, "internal/payload", "internal/version", storeDir, "store")) {
+			if own && (under(folder, suiteDir) || !underAny(folder, journalDir, errorDir, "internal/payload", "internal/version", storeDir, "store")) {
 				violations = append(violations, file.path+": a store may not import "+imported)
 			}
 			if own && siblingStore(file.dir(), folder) {
@@ -133,6 +136,7 @@ func frontEndImports(s source) (violations []string) {
 // layers orders the house from the ground up. A package may import its own layer and those before it. Folders that are not
 // named (tests, tools, examples) are free.
 var layers = [][]string{
+	{errorDir},
 	{journalDir, "internal/payload", "observe"},
 	{storeDir, "store"},
 	{"internal/commit", "internal/export"},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/migration"
 	"github.com/cairn-workflow/cairn/internal/store/open"
@@ -89,13 +89,13 @@ func (d *doctor) examine(ctx context.Context, url string) error {
 
 // notOpened tells a database that does not exist yet from one that cannot be opened.
 func (d *doctor) notOpened(err error) error {
-	code := journal.CodeOf(err)
-	version, old := journal.AsError(err).Details[migration.DetailVersion]
+	code := cairnerr.CodeOf(err)
+	version, old := cairnerr.AsError(err).Details[migration.DetailVersion]
 	missing, noFile := errors.AsType[*fs.PathError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		return err
-	case code == journal.CodeMalformed:
+	case code == cairnerr.CodeMalformed:
 		return &usageError{err}
 	case noFile && errors.Is(err, fs.ErrNotExist):
 		d.noFile(missing.Path)
@@ -113,7 +113,7 @@ func (d *doctor) noFile(path string) {
 	folder := filepath.Dir(path)
 	if _, err := os.Stat(folder); err != nil {
 		d.add(check{
-			Name: "database", Status: statusFail, Code: journal.CodeUnreachable,
+			Name: "database", Status: statusFail, Code: cairnerr.CodeUnreachable,
 			Message: fmt.Sprintf("no database yet at %s, and none can be made: there is no folder %s", path, folder), Next: "mkdir -p " + folder,
 		})
 		return

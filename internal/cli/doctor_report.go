@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	checks "github.com/cairn-workflow/cairn/internal/store/check"
 )
@@ -20,11 +21,11 @@ const shownDifferences = 20
 
 // check is one line of the report.
 type check struct {
-	Name    string       `json:"name"`
-	Status  string       `json:"status"`
-	Message string       `json:"message"`
-	Code    journal.Code `json:"code,omitempty"`
-	Next    string       `json:"next,omitempty"`
+	Name    string        `json:"name"`
+	Status  string        `json:"status"`
+	Message string        `json:"message"`
+	Code    cairnerr.Code `json:"code,omitempty"`
+	Next    string        `json:"next,omitempty"`
 }
 
 // report is the whole answer, as programs get it.
@@ -78,7 +79,7 @@ func (d *doctor) ok(name, message string) {
 }
 
 func (d *doctor) fail(name string, err error) {
-	d.add(check{Name: name, Status: statusFail, Message: err.Error(), Code: journal.CodeOf(err), Next: advice(err)})
+	d.add(check{Name: name, Status: statusFail, Message: err.Error(), Code: cairnerr.CodeOf(err), Next: advice(err)})
 }
 
 // add notes a check, and shows it to people at once.

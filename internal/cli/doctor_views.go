@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	checks "github.com/cairn-workflow/cairn/internal/store/check"
@@ -66,7 +67,7 @@ func (d *doctor) runs(found *checks.Report) string {
 
 func (d *doctor) differing(found *checks.Report) {
 	d.add(check{
-		Name: "views", Status: statusFail, Code: journal.CodeCorrupt,
+		Name: "views", Status: statusFail, Code: cairnerr.CodeCorrupt,
 		Message: fmt.Sprintf("%d of %s differ from their journals", found.Differing, amount(found.Runs, "run")),
 		Next:    "the journal is the truth: keep a copy of the database, and report this with the output of: cairn doctor --json",
 	})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -62,7 +63,7 @@ func (x *exporting) run(command *cobra.Command, args []string) error {
 	}
 	if j == nil {
 		location, _ := open.Location(storeURL(x.store, x.system)) // it was opened
-		return journal.Errorf(journal.CodeRunNotFound, "no run %s in %s", args[0], location)
+		return cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s in %s", args[0], location)
 	}
 	var out bytes.Buffer // complete before anything is written: half a file helps nobody
 	if err := export.Write(&out, namespace, j.Run, j.Events); err != nil {
@@ -93,7 +94,7 @@ func (x *exporting) find(ctx context.Context, db store.Store, id journal.ID) (st
 		if err == nil {
 			return namespace, j, nil
 		}
-		if journal.CodeOf(err) != journal.CodeRunNotFound {
+		if cairnerr.CodeOf(err) != cairnerr.CodeRunNotFound {
 			return "", nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/open"
@@ -79,7 +80,7 @@ func (s *System) openToRead(ctx context.Context, flag string) (store.Store, erro
 		return nil, &usageError{err}
 	}
 	db, err := open.ReadOnly(ctx, url)
-	if journal.CodeOf(err) == journal.CodeMalformed {
+	if cairnerr.CodeOf(err) == cairnerr.CodeMalformed {
 		return nil, &usageError{err}
 	}
 	return db, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -97,7 +98,7 @@ func (l *runList) run(command *cobra.Command, _ []string) error {
 	}
 	defer func() { _ = db.Close() }()
 	list, err := db.Runs(ctx, l.namespace, filter, store.Page{Limit: l.limit, Cursor: l.cursor, Desc: true})
-	if journal.CodeOf(err) == journal.CodeMalformed {
+	if cairnerr.CodeOf(err) == cairnerr.CodeMalformed {
 		return &usageError{err}
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -53,7 +54,7 @@ type runShow struct {
 type shownRun struct {
 	run     *journal.Run
 	waits   []engine.WaitingFor
-	problem *journal.Error           // why it failed, or is parked
+	problem *cairnerr.Error          // why it failed, or is parked
 	stop    *journal.CancelRequested // who asked it to stop, and why; nil: nobody did
 	pause   *journal.RunParked       // who paused it; nil: it is not paused by anybody
 	steps   []*journal.Step
@@ -92,7 +93,7 @@ func (r *runShow) read(ctx context.Context, db store.Store, id journal.ID) (*sho
 		return nil, err
 	}
 	if len(j.Events) == 0 {
-		return nil, journal.Errorf(journal.CodeCorrupt, "%s has no events", journal.PrefixRun.Format(id))
+		return nil, cairnerr.Errorf(cairnerr.CodeCorrupt, "%s has no events", journal.PrefixRun.Format(id))
 	}
 	shown := &shownRun{stop: stopOf(j.Events)}
 	if shown.run, err = db.Run(ctx, r.namespace, id, store.ResolveAll); err != nil {
@@ -302,7 +303,7 @@ type jsonStep struct {
 	Error     *jsonError `json:"error,omitempty"`
 }
 
-func newJSONError(e *journal.Error) *jsonError {
+func newJSONError(e *cairnerr.Error) *jsonError {
 	if e == nil {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -34,11 +35,11 @@ func TestACommandThatRestsOnAnother(t *testing.T) {
 		refused, err := p.Put(t.Context(), stale)
 		require.NoError(t, err)
 		_, err = p.DoAfter(t.Context(), p.owned(run, stepDone("d")), refused)
-		require.Equal(t, journal.CodeStaleEpoch, journal.CodeOf(err), err)
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err), err)
 		_, err = refused.Wait(t.Context())
-		require.Equal(t, journal.CodePrecondition, journal.CodeOf(err), err)
+		require.Equal(t, cairnerr.CodePrecondition, cairnerr.CodeOf(err), err)
 		_, err = p.DoAfter(t.Context(), p.owned(run, stepDone("d")), refused)
-		require.Equal(t, journal.CodeStaleEpoch, journal.CodeOf(err), "also much later")
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err), "also much later")
 
 		over, cancel := context.WithCancel(t.Context())
 		withdrawn, err := p.Put(t.Context(), p.owned(run, stepDone("e")))
@@ -49,7 +50,7 @@ func TestACommandThatRestsOnAnother(t *testing.T) {
 		_, err = withdrawn.Wait(t.Context())
 		require.ErrorIs(t, err, context.Canceled, "all who wait for it are told")
 		_, err = p.DoAfter(t.Context(), p.owned(run, stepDone("f")), withdrawn)
-		require.Equal(t, journal.CodeStaleEpoch, journal.CodeOf(err), err)
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err), err)
 
 		require.Equal(t, []string{"a", "b"}, keys(log(t, p.store, run)))
 	})

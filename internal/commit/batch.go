@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -103,7 +104,7 @@ func (b *batch) resume(ctx context.Context, err error) error {
 				return nil
 			}
 			b.rollback()
-			if cause := journal.AsError(err); cause.Code != journal.CodeInternal {
+			if cause := cairnerr.AsError(err); cause.Code != cairnerr.CodeInternal {
 				return b.giveUp(ctx, cause) // a full disk, say: it was not applied, and trying again would not help
 			}
 			if try > 1 && !sleep(ctx, pause) {
@@ -125,7 +126,7 @@ func (b *batch) resume(ctx context.Context, err error) error {
 				return b.oneByOne(ctx)
 			}
 			if try >= maxTriesAlone && errors.Is(err, store.ErrConflict) {
-				return b.giveUp(ctx, journal.Errorf(journal.CodeInternal, "the command collides with what is stored, and reading that does not show how: %w", err))
+				return b.giveUp(ctx, cairnerr.Errorf(cairnerr.CodeInternal, "the command collides with what is stored, and reading that does not show how: %w", err))
 			}
 			if try > 1 && !sleep(ctx, pause) {
 				return b.giveUp(ctx, b.c.closedError())
@@ -136,12 +137,12 @@ func (b *batch) resume(ctx context.Context, err error) error {
 			if len(b.runs) > 1 {
 				return b.oneByOne(ctx)
 			}
-			return b.giveUp(ctx, journal.Errorf(journal.CodeRunNotFound, "%w", err))
-		case journal.CodeOf(err) == journal.CodeUnreachable && !b.sent && try == 1:
+			return b.giveUp(ctx, cairnerr.Errorf(cairnerr.CodeRunNotFound, "%w", err))
+		case cairnerr.CodeOf(err) == cairnerr.CodeUnreachable && !b.sent && try == 1:
 			b.rollback() // the connection was lost before anything was sent to be committed
 		case errors.Is(err, context.Canceled) && ctx.Err() == nil:
 			b.rollback() // who led could not wait, and it was not applied
-		case journal.CodeOf(err) == journal.CodeCorrupt && b.parts() > 1:
+		case cairnerr.CodeOf(err) == cairnerr.CodeCorrupt && b.parts() > 1:
 			b.rollback()
 			return b.oneByOne(ctx) // one of the runs cannot be read
 		default:
@@ -154,11 +155,11 @@ func (b *batch) resume(ctx context.Context, err error) error {
 
 // giveUp refuses the batch. It passes on the one after which nothing can be committed.
 func (b *batch) giveUp(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && journal.CodeOf(err) != journal.CodeOutcomeUnknown { // closed, and so not applied, is another thing
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) && cairnerr.CodeOf(err) != cairnerr.CodeOutcomeUnknown { // closed, and so not applied, is another thing
 		err = b.c.closedError()
 	}
 	b.refuse(err)
-	if journal.CodeOf(err) == journal.CodeFenced {
+	if cairnerr.CodeOf(err) == cairnerr.CodeFenced {
 		return err
 	}
 	return nil
@@ -201,11 +202,11 @@ func (b *batch) settle(ctx context.Context) (applied bool, err error) {
 	for {
 		b.c.stats.settled()
 		applied, err = b.c.writer.Settle(ctx)
-		if err == nil || journal.CodeOf(err) == journal.CodeFenced {
+		if err == nil || cairnerr.CodeOf(err) == cairnerr.CodeFenced {
 			return applied, err
 		}
-		if journal.CodeOf(err) == journal.CodeClosed || !sleep(ctx, pause) {
-			return false, journal.Errorf(journal.CodeOutcomeUnknown, "closed before the outcome of a commit was known: %w", err)
+		if cairnerr.CodeOf(err) == cairnerr.CodeClosed || !sleep(ctx, pause) {
+			return false, cairnerr.Errorf(cairnerr.CodeOutcomeUnknown, "closed before the outcome of a commit was known: %w", err)
 		}
 		pause = min(2*pause, maxPause)
 	}

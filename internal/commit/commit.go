@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/turn"
@@ -101,19 +102,19 @@ func New(ctx context.Context, st store.Store, incarnation journal.ID, config *Co
 	return c, nil
 }
 
-// Do submits a command and waits until it is durable, or refused. The error of a refusal is a [*journal.Error].
+// Do submits a command and waits until it is durable, or refused. The error of a refusal is a [*cairnerr.Error].
 //
 // If nobody commits just now, the caller does, for all who wait: on an idle engine that saves waking the committer's goroutine and being woken by it.
 // See lead.go.
 //
 // If ctx ends first, a command that was not yet taken up is withdrawn and ctx's error returned. Otherwise the
-// error has [journal.CodeOutcomeUnknown]: the command may still be applied.
+// error has [cairnerr.CodeOutcomeUnknown]: the command may still be applied.
 func (c *Committer) Do(ctx context.Context, cmd *journal.Command) (*journal.Result, error) {
 	return c.DoAfter(ctx, cmd, nil)
 }
 
 // DoAfter is [Committer.Do] for a command that rests on an earlier one of the same run, which need not be durable yet (nil: on none). If that one was not
-// written, neither is this one, and the error has [journal.CodeStaleEpoch].
+// written, neither is this one, and the error has [cairnerr.CodeStaleEpoch].
 func (c *Committer) DoAfter(ctx context.Context, cmd *journal.Command, earlier *Ticket) (*journal.Result, error) {
 	t, err := c.enqueue(ctx, cmd, earlier)
 	if err != nil {
@@ -156,7 +157,7 @@ func (c *Committer) put(ctx context.Context, t *Ticket) error {
 	return err
 }
 
-// Close commits what was submitted before, then ends. If ctx ends first, what is left is refused with [journal.CodeClosed].
+// Close commits what was submitted before, then ends. If ctx ends first, what is left is refused with [cairnerr.CodeClosed].
 func (c *Committer) Close(ctx context.Context) error {
 	c.queue.close()
 	select {
@@ -166,7 +167,7 @@ func (c *Committer) Close(ctx context.Context) error {
 	return c.Abort()
 }
 
-// Abort ends at once: what is not being committed is refused with [journal.CodeClosed].
+// Abort ends at once: what is not being committed is refused with [cairnerr.CodeClosed].
 func (c *Committer) Abort() error {
 	c.queue.close()
 	c.stop()
@@ -248,7 +249,7 @@ func (c *Committer) closedError() error {
 	if err := c.failure(); err != nil {
 		return err
 	}
-	return journal.Errorf(journal.CodeClosed, "the committer was closed")
+	return cairnerr.Errorf(cairnerr.CodeClosed, "the committer was closed")
 }
 
 // refuseAll answers all that wait. The caller holds the baton.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -38,7 +39,7 @@ func TestARefusedCommandHarmsNoNeighbour(t *testing.T) {
 			if i%2 == 0 {
 				require.NoError(t, err)
 			} else {
-				require.Equal(t, journal.CodeStepFinished, journal.CodeOf(err))
+				require.Equal(t, cairnerr.CodeStepFinished, cairnerr.CodeOf(err))
 			}
 		}
 		for _, run := range runs {
@@ -76,14 +77,14 @@ func TestACommandIsAtomicOrTakenEventByEvent(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, again func() store.Store) {
 		p := start(t, again())
 		run := p.newRun()
-		p.refused(p.owned(run, stepDone("a"), stepDone("a")), journal.CodeStepFinished)
+		p.refused(p.owned(run, stepDone("a"), stepDone("a")), cairnerr.CodeStepFinished)
 		require.Empty(t, keys(log(t, p.store, run)))
 
 		cmd := p.owned(run, stepDone("a"), stepDone("a"), stepDone("b"))
 		cmd.PerEvent = true
 		res := p.must(cmd)
 		require.Nil(t, res.Outcomes[0].Err)
-		require.Equal(t, journal.CodeStepFinished, res.Outcomes[1].Err.Code)
+		require.Equal(t, cairnerr.CodeStepFinished, res.Outcomes[1].Err.Code)
 		require.Nil(t, res.Outcomes[2].Err)
 		require.Equal(t, []string{"a", "b"}, keys(log(t, p.store, run)))
 	})
@@ -138,7 +139,7 @@ func TestTheOwnerIsOvertaken(t *testing.T) {
 			require.EqualValues(t, 2+2*(i+1), res.Seq)
 		}
 		other.must(outside(run, journal.Event{Data: &journal.RunCancelled{Reason: "enough"}}))
-		p.refused(p.owned(run, stepDone("late")), journal.CodeStaleEpoch)
+		p.refused(p.owned(run, stepDone("late")), cairnerr.CodeStaleEpoch)
 	})
 }
 
@@ -151,7 +152,7 @@ func TestARefusalRestsOnTheTruth(t *testing.T) {
 		p.must(outside(run, world("w")))
 		other.must(outside(run, journal.Event{Entity: wait, Data: &journal.WaitCreated{ResumeAt: now()}}))
 		p.must(outside(run, journal.Event{Entity: wait, Data: &journal.WaitCompleted{}}))
-		other.refused(outside(run, journal.Event{Entity: wait, Data: &journal.WaitCompleted{}}), journal.CodeWaitCompleted)
+		other.refused(outside(run, journal.Event{Entity: wait, Data: &journal.WaitCompleted{}}), cairnerr.CodeWaitCompleted)
 	})
 }
 
@@ -164,7 +165,7 @@ func TestTwoCommittersCollide(t *testing.T) {
 			first, second := pair[0], pair[1]
 			run := first.id()
 			first.must(first.owned(run, created()))
-			second.refused(second.owned(run, created()), journal.CodeRunExists)
+			second.refused(second.owned(run, created()), cairnerr.CodeRunExists)
 
 			token := first.id().String()
 			holder, loser := first.newRun(), second.newRun()
@@ -178,10 +179,10 @@ func TestTwoCommittersCollide(t *testing.T) {
 			res = second.must(second.owned(two, withStartKey(key, "same")))
 			require.True(t, res.Existing)
 			require.Equal(t, one, res.Run.ID)
-			second.refused(second.owned(three, withStartKey(key, "other")), journal.CodeStartKeyConflict)
+			second.refused(second.owned(three, withStartKey(key, "other")), cairnerr.CodeStartKeyConflict)
 			for _, gone := range []journal.ID{two, three} {
 				_, err := second.store.Run(t.Context(), namespace, gone, store.ResolveNone)
-				require.Equal(t, journal.CodeRunNotFound, journal.CodeOf(err))
+				require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err))
 			}
 		}
 	})
@@ -209,7 +210,7 @@ func TestCommittersRace(t *testing.T) {
 			for _, p := range processes {
 				wg.Go(func() {
 					_, err := p.Do(t.Context(), outside(run, world("race")))
-					if code := journal.CodeOf(err); err != nil && code != journal.CodeRunExists {
+					if code := cairnerr.CodeOf(err); err != nil && code != cairnerr.CodeRunExists {
 						t.Errorf("create: %v", err)
 					}
 					res, err2 := p.Do(t.Context(), p.owned(p.id(), withStartKey(key, "x")))
@@ -306,7 +307,7 @@ func TestBackPressure(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded, "there is no place, and the caller's context is respected")
 
 	_, err = tickets[0].Wait(over)
-	require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err), "what is being committed has an unknown outcome")
+	require.Equal(t, cairnerr.CodeOutcomeUnknown, cairnerr.CodeOf(err), "what is being committed has an unknown outcome")
 	_, err = tickets[2].Wait(over)
 	require.Equal(t, context.DeadlineExceeded, err, "what still waits is withdrawn")
 
@@ -320,7 +321,7 @@ func TestBackPressure(t *testing.T) {
 	_, err = ticket.Wait(t.Context())
 	require.NoError(t, err)
 	_, err = p.store.Run(t.Context(), namespace, tickets[2].Command().Run, store.ResolveNone)
-	require.Equal(t, journal.CodeRunNotFound, journal.CodeOf(err), "what was withdrawn is not applied")
+	require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err), "what was withdrawn is not applied")
 }
 
 // TestASmallCallerIsNotStarved puts one command behind thousands of another run: it goes into the next batch.
@@ -373,7 +374,7 @@ func TestCloseCommitsWhatWasSubmitted(t *testing.T) {
 		}
 		require.Len(t, keys(log(t, p.store, run)), 300)
 		_, err := p.Submit(t.Context(), outside(run, note("late")))
-		require.Equal(t, journal.CodeClosed, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeClosed, cairnerr.CodeOf(err))
 	})
 }
 
@@ -383,8 +384,8 @@ func TestAFencedCommitterEnds(t *testing.T) {
 		p, peer := start(t, again()), start(t, again())
 		run := p.newRun()
 		require.NoError(t, peer.store.Fence(t.Context(), p.self))
-		p.refused(p.owned(run, stepDone("zombie")), journal.CodeFenced)
-		p.refused(outside(run, note("zombie")), journal.CodeFenced)
+		p.refused(p.owned(run, stepDone("zombie")), cairnerr.CodeFenced)
+		p.refused(outside(run, note("zombie")), cairnerr.CodeFenced)
 		require.Empty(t, keys(log(t, peer.store, run)))
 
 		// A peer takes the run over: only now, because its owner is fenced.
@@ -407,10 +408,10 @@ func TestALivingOwnerIsNotRobbed(t *testing.T) {
 		claim := outside(run)
 		claim.Lease = journal.LeaseClaim
 		claim.Guards.Owner.Incarnation = peer.self
-		peer.refused(claim, journal.CodeNotRunnable)
+		peer.refused(claim, cairnerr.CodeNotRunnable)
 		stolen := outside(run, stepDone("x"))
 		stolen.Guards.Owner = journal.Ownership{Incarnation: peer.self, Epoch: 1}
-		peer.refused(stolen, journal.CodeStaleEpoch)
+		peer.refused(stolen, cairnerr.CodeStaleEpoch)
 		p.must(p.owned(run, stepDone("x")))
 	})
 }
@@ -423,6 +424,6 @@ func TestForeignNamespace(t *testing.T) {
 		run := p.newRun()
 		cmd := outside(run, note("x"))
 		cmd.Namespace = "another"
-		p.refused(cmd, journal.CodeRunNotFound)
+		p.refused(cmd, cairnerr.CodeRunNotFound)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
@@ -66,11 +67,11 @@ func TestLostAnswers(t *testing.T) {
 // TestErrorsAreToldAndLoseNothing fails a commit for good: the caller gets the error, nothing is written, and the next one works.
 func TestErrorsAreToldAndLoseNothing(t *testing.T) {
 	t.Parallel()
-	for _, code := range []journal.Code{journal.CodeDiskFull, journal.CodeReadOnly, journal.CodeUnreachable} {
+	for _, code := range []cairnerr.Code{cairnerr.CodeDiskFull, cairnerr.CodeReadOnly, cairnerr.CodeUnreachable} {
 		t.Run(string(code), func(t *testing.T) {
 			t.Parallel()
 			onEveryStore(t, func(t *testing.T, again func() store.Store) {
-				p := withPlan(t, again(), once(2, faultstore.Fault{Before: journal.Errorf(code, "simulated")}))
+				p := withPlan(t, again(), once(2, faultstore.Fault{Before: cairnerr.Errorf(code, "simulated")}))
 				run := p.newRun()
 				p.refused(p.owned(run, stepDone("a")), code)
 				require.Empty(t, keys(log(t, p.store, run)))
@@ -102,7 +103,7 @@ func TestACommitThatLandsLate(t *testing.T) {
 			_, err := p.Do(impatient, p.owned(run, stepDone("a")))
 			cancel()
 			if settleAfter > 0 {
-				require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err))
+				require.Equal(t, cairnerr.CodeOutcomeUnknown, cairnerr.CodeOf(err))
 			} else {
 				require.NoError(t, err)
 			}
@@ -139,7 +140,7 @@ func TestClosedWhileItSettles(t *testing.T) {
 		defer cancel()
 		_ = p.Close(closing)
 		_, err = ticket.Wait(t.Context())
-		require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err), "%v", err)
+		require.Equal(t, cairnerr.CodeOutcomeUnknown, cairnerr.CodeOf(err), "%v", err)
 		require.Equal(t, []string{"a"}, keys(log(t, p.store, run)))
 		require.NoError(t, p.store.Close())
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
@@ -123,10 +124,10 @@ func (p *process) must(cmd *journal.Command) *journal.Result {
 	return res
 }
 
-func (p *process) refused(cmd *journal.Command, code journal.Code) {
+func (p *process) refused(cmd *journal.Command, code cairnerr.Code) {
 	p.t.Helper()
 	_, err := p.Do(p.t.Context(), cmd)
-	require.Equal(p.t, code, journal.CodeOf(err), "%v", err)
+	require.Equal(p.t, code, cairnerr.CodeOf(err), "%v", err)
 }
 
 // newRun makes a run that the process owns and executes.

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
@@ -109,6 +110,6 @@ func TestAHeldStartKeyIsGivenUp(t *testing.T) {
 	p.newRun()
 	require.NoError(t, p.Close(t.Context()))
 	_, err = ticket.Wait(t.Context())
-	require.Equal(t, journal.CodeClosed, journal.CodeOf(err), "%v", err)
+	require.Equal(t, cairnerr.CodeClosed, cairnerr.CodeOf(err), "%v", err)
 	require.NoError(t, tx.Rollback(t.Context()))
 }

@@ -3,6 +3,7 @@ package commit
 import (
 	"context"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -41,5 +42,5 @@ func Join(ctx context.Context, st store.Joiner, tx store.UserTx, cmd *journal.Co
 			return res, err
 		}
 	}
-	return nil, journal.Errorf(journal.CodeTxConflict, "others use the same start key again and again")
+	return nil, cairnerr.Errorf(cairnerr.CodeTxConflict, "others use the same start key again and again")
 }

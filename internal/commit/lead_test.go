@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store/faultstore"
 )
 
@@ -39,7 +39,7 @@ func TestALeaderGivesUp(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				_, err := p.Do(ctx, p.owned(mine, stepDone("a")))
-				require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err), "%v", err)
+				require.Equal(t, cairnerr.CodeOutcomeUnknown, cairnerr.CodeOf(err), "%v", err)
 				require.Less(t, time.Since(began), 2*time.Second)
 				asleep.Store(false)
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	_ "modernc.org/sqlite" // to damage a file below the store
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
@@ -44,8 +45,8 @@ func TestNilDataIsRefused(t *testing.T) {
 	t.Parallel()
 	p := start(t, openSQLite(t, t.TempDir()+"/x.db"))
 	run := p.newRun()
-	p.refused(p.owned(run, journal.Event{Data: (*journal.StepCompleted)(nil)}), journal.CodeUnknownEvent)
-	p.refused(p.owned(run, journal.Event{Data: (*journal.RunResumed)(nil)}), journal.CodeUnknownEvent)
+	p.refused(p.owned(run, journal.Event{Data: (*journal.StepCompleted)(nil)}), cairnerr.CodeUnknownEvent)
+	p.refused(p.owned(run, journal.Event{Data: (*journal.RunResumed)(nil)}), cairnerr.CodeUnknownEvent)
 	p.must(p.owned(run, stepDone("a")))
 }
 
@@ -109,11 +110,11 @@ func TestARunOfANewerProgramIsLeftAlone(t *testing.T) {
 		p := start(t, d.again())
 		run, other := p.newRun(), p.newRun()
 		d.exec(fmt.Sprintf(`insert into %s (run, seq, type, at) select run, 3, 99, 1 from %[1]s where seq = 2 order by run limit 1`, d.table("events")))
-		p.refused(p.owned(run, stepDone("a")), journal.CodeUnknownEvent) // remembered, and caught up with
+		p.refused(p.owned(run, stepDone("a")), cairnerr.CodeUnknownEvent) // remembered, and caught up with
 		q := start(t, d.again())
 		all := outside(run, note("x"))
 		all.Read = journal.Read{Kind: journal.ReadSince}
-		q.refused(all, journal.CodeUnknownEvent) // read from the beginning
+		q.refused(all, cairnerr.CodeUnknownEvent) // read from the beginning
 		p.must(p.owned(other, stepDone("a")))
 	})
 }
@@ -138,7 +139,7 @@ func TestADamagedRunHarmsNoNeighbour(t *testing.T) {
 		require.NoError(t, err)
 		release()
 		_, err = tb.Wait(t.Context())
-		require.Equal(t, journal.CodeCorrupt, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeCorrupt, cairnerr.CodeOf(err))
 		_, err = tg.Wait(t.Context())
 		require.NoError(t, err)
 	})
@@ -214,8 +215,8 @@ func TestAFullDisk(t *testing.T) {
 			acknowledged++
 		}
 	}
-	require.Equal(t, journal.CodeDiskFull, journal.CodeOf(full), "%v", full)
-	require.Equal(t, 507, journal.AsError(full).Status())
+	require.Equal(t, cairnerr.CodeDiskFull, cairnerr.CodeOf(full), "%v", full)
+	require.Equal(t, 507, cairnerr.AsError(full).Status())
 	require.Less(t, p.Stats().Settled, int64(10))
 	require.Len(t, log(t, p.store, run), acknowledged)
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -37,11 +38,11 @@ func (a *Append) check() error {
 		return err
 	}
 	if a.Run.IsZero() || a.Owner.Incarnation.IsZero() || len(a.Ops) == 0 {
-		return journal.Errorf(journal.CodeMalformed, "an append needs a run, its owner, and something to write")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "an append needs a run, its owner, and something to write")
 	}
 	for i := range a.Ops {
 		if n := len(a.Ops[i].Data); n > store.MaxChunk {
-			return journal.Errorf(journal.CodePayloadTooLarge, "a chunk has %d bytes, more than %d", n, store.MaxChunk)
+			return cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "a chunk has %d bytes, more than %d", n, store.MaxChunk)
 		}
 	}
 	return nil

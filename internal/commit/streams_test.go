@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -92,17 +93,17 @@ func TestAppend(t *testing.T) {
 
 		other := start(t, again()) // also by somebody who remembers nothing
 		_, err := other.append(run, 1, chunks("a", 1, 5, "x")...)
-		require.Equal(t, journal.CodeStaleEpoch, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 		_, err = other.append(other.id(), 1, chunks("a", 1, 1, "x")...)
-		require.Equal(t, journal.CodeRunNotFound, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err))
 		_, err = p.append(run, 2, chunks("a", 1, 5, "x")...)
-		require.Equal(t, journal.CodeStaleEpoch, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 		_, err = p.append(run, 2, chunks("a", 1, 1, "x")...)
-		require.Equal(t, journal.CodeStaleEpoch, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 		p.mustAppend(run, chunks("a", 1, 5, "a5")...)
 		p.must(p.owned(run, ended()))
 		_, err = p.append(run, 1, chunks("a", 1, 6, "x")...)
-		require.Equal(t, journal.CodeRunEnded, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeRunEnded, cairnerr.CodeOf(err))
 		require.Equal(t, "a1 a2 w1 a3 w2 a4 w3 a5", text(p.page(run)))
 	})
 }
@@ -112,15 +113,15 @@ func TestAppendChecks(t *testing.T) {
 	onEveryStore(t, func(t *testing.T, again func() store.Store) {
 		p := start(t, again())
 		good := commit.Append{StreamKey: p.streamKey(p.id()), Owner: journal.Ownership{Incarnation: p.self, Epoch: 1}, Ops: chunks("a", 1, 1, "x")}
-		for code, change := range map[journal.Code]func(*commit.Append){
-			journal.CodeMalformed:       func(a *commit.Append) { a.Ops = nil },
-			journal.CodePayloadTooLarge: func(a *commit.Append) { a.Ops = chunks("a", 1, 1, strings.Repeat("x", store.MaxChunk+1)) },
-			journal.CodeLimitExceeded:   func(a *commit.Append) { a.Name = strings.Repeat("x", journal.MaxName+1) },
+		for code, change := range map[cairnerr.Code]func(*commit.Append){
+			cairnerr.CodeMalformed:       func(a *commit.Append) { a.Ops = nil },
+			cairnerr.CodePayloadTooLarge: func(a *commit.Append) { a.Ops = chunks("a", 1, 1, strings.Repeat("x", store.MaxChunk+1)) },
+			cairnerr.CodeLimitExceeded:   func(a *commit.Append) { a.Name = strings.Repeat("x", journal.MaxName+1) },
 		} {
 			bad := good
 			change(&bad)
 			_, err := p.Append(t.Context(), &bad)
-			require.Equal(t, code, journal.CodeOf(err), "%v", err)
+			require.Equal(t, code, cairnerr.CodeOf(err), "%v", err)
 		}
 	})
 }
@@ -176,7 +177,7 @@ func TestOutcomesOfAttempts(t *testing.T) {
 		p.mustAppend(run, chunks("a", 2, 1, "a2")...)
 		require.Equal(t, "a1=3 b1=0 a2=0", states())
 		require.True(t, p.page(run).Chunks[2].Boundary)
-		p.must(p.owned(run, done("a"), journal.Event{Key: "b", Data: &journal.StepFailed{Name: "b", Error: &journal.Error{Code: "x"}, Streams: []string{"s", "never written"}}}))
+		p.must(p.owned(run, done("a"), journal.Event{Key: "b", Data: &journal.StepFailed{Name: "b", Error: &cairnerr.Error{Code: "x"}, Streams: []string{"s", "never written"}}}))
 		require.Equal(t, "a1=3 b1=3 a2=2", states())
 	})
 }
@@ -244,7 +245,7 @@ func TestZombieAppends(t *testing.T) {
 		p.mustAppend(run, chunks("a", 1, 1, "a1")...)
 		require.NoError(t, peer.store.Fence(t.Context(), p.self))
 		_, err := p.append(run, 1, chunks("a", 1, 2, "a2")...)
-		require.Equal(t, journal.CodeFenced, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeFenced, cairnerr.CodeOf(err))
 		claim := &journal.Command{Namespace: namespace, Run: run, Lease: journal.LeaseClaim, Guards: journal.Guards{Owner: journal.Ownership{Incarnation: peer.self}}}
 		peer.must(claim)
 		refused, err := peer.append(run, 2, chunks("a", 1, 1, "again")...)

@@ -3,6 +3,7 @@ package commit
 import (
 	"slices"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -97,9 +98,9 @@ func (w *streamWork) refusal(owner journal.Ownership) error {
 	case !run.Exists:
 		return store.RunNotFound(w.key.Run)
 	case run.Status.Terminal():
-		return journal.Errorf(journal.CodeRunEnded, "%s has ended: nothing is written to its streams any more", id)
+		return cairnerr.Errorf(cairnerr.CodeRunEnded, "%s has ended: nothing is written to its streams any more", id)
 	case run.Owner != owner.Incarnation || run.Epoch != owner.Epoch || run.Status != journal.StatusRunning:
-		return journal.Errorf(journal.CodeStaleEpoch, "%s is not executed by this process in epoch %d any more", id, owner.Epoch)
+		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "%s is not executed by this process in epoch %d any more", id, owner.Epoch)
 	default:
 		return nil
 	}

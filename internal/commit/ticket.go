@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -53,7 +54,7 @@ func (t *Ticket) Wait(ctx context.Context) (*journal.Result, error) {
 	case <-t.done: // it was answered at the same time
 		return t.result, t.err
 	default:
-		return nil, journal.Errorf(journal.CodeOutcomeUnknown, "gave up waiting while the command was being committed: %w", context.Cause(ctx))
+		return nil, cairnerr.Errorf(cairnerr.CodeOutcomeUnknown, "gave up waiting while the command was being committed: %w", context.Cause(ctx))
 	}
 }
 
@@ -85,7 +86,7 @@ func (t *Ticket) lost() error {
 	if t == nil || t.err == nil {
 		return nil
 	}
-	return journal.Errorf(journal.CodeStaleEpoch, "what it rests on was not written: %w", t.err)
+	return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "what it rests on was not written: %w", t.err)
 }
 
 func (t *Ticket) key() store.RunKey {

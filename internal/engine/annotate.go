@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -27,7 +28,7 @@ func (i StepInfo) Note(d *journal.Annotated) (bool, error) {
 		return true, err
 	}
 	if i.attempt.ended() {
-		return true, journal.Errorf(CodeContextOver, "attempt %d of step %q has ended, and notes nothing any more", i.Attempt, i.Key)
+		return true, cairnerr.Errorf(cairnerr.CodeContextOver, "attempt %d of step %q has ended, and notes nothing any more", i.Attempt, i.Key)
 	}
 	own := *d
 	own.Step, own.Attempt = i.Key, i.Attempt
@@ -38,7 +39,7 @@ func (s *step) note(d *journal.Annotated) error {
 	s.notes.mu.Lock()
 	defer s.notes.mu.Unlock()
 	if len(s.notes.list) >= maxNotes {
-		return journal.Errorf(journal.CodeLimitExceeded, "step %q has %d annotations already: at most so many belong to an attempt", s.key, maxNotes)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "step %q has %d annotations already: at most so many belong to an attempt", s.key, maxNotes)
 	}
 	s.notes.list = append(s.notes.list, d)
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/observe"
 )
@@ -96,11 +97,11 @@ func (l *line) saw(at journal.Time) { l.now = max(l.now, at) }
 // enter begins a durable call. Two at the same time on one branch would get their keys in an order that nobody repeats.
 func (b *Branch) enter() error {
 	if b.used.Load() {
-		return journal.Errorf(CodeContextOver, "the context was used after its workflow or branch had returned")
+		return cairnerr.Errorf(cairnerr.CodeContextOver, "the context was used after its workflow or branch had returned")
 	}
 	b.x.check()
 	if !b.busy.CompareAndSwap(false, true) {
-		return journal.Errorf(CodeConcurrentContext, "two durable calls at the same time on one Context: start a branch for each goroutine, and use only the step's own context inside a step")
+		return cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two durable calls at the same time on one Context: start a branch for each goroutine, and use only the step's own context inside a step")
 	}
 	return nil
 }
@@ -108,7 +109,7 @@ func (b *Branch) enter() error {
 // enterWith is enter for a call on something that an execution has made: a future, a hook, a child. In another run there is no such thing to go on from.
 func (b *Branch) enterWith(what string, made *exec) error {
 	if made != b.x {
-		return journal.Errorf(CodeConcurrentContext, "%s belongs to another run, or to an earlier execution of this one: use it with the Context that it was made with", what)
+		return cairnerr.Errorf(cairnerr.CodeConcurrentContext, "%s belongs to another run, or to an earlier execution of this one: use it with the Context that it was made with", what)
 	}
 	return b.enter()
 }
@@ -118,7 +119,7 @@ func (b *Branch) leave() { b.busy.Store(false) }
 // CheckName refuses names that would make keys ambiguous.
 func CheckName(name string) error {
 	if name == "" || strings.ContainsAny(name, "/#@\n") {
-		return journal.Errorf(journal.CodeMalformed, "bad name %q: it must not be empty nor contain / # @", name)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "bad name %q: it must not be empty nor contain / # @", name)
 	}
 	return journal.CheckText("the name", name, journal.MaxName)
 }
@@ -140,7 +141,7 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 	if explicit != "" {
 		key += "@" + escapeKey(explicit)
 		if b.uses.next(key) > 1 {
-			return "", journal.Errorf(CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key)
+			return "", cairnerr.Errorf(cairnerr.CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key)
 		}
 	} else if n := b.uses.next(name); n > 1 {
 		key += "#" + strconv.Itoa(n)
@@ -189,7 +190,7 @@ func (b *Branch) look(key string, k kind) *memo {
 	b.x.mu.Unlock()
 	b.replayAsk(key, k, m)
 	if m != nil && m.kind != k {
-		b.x.parkForGood(journal.Errorf(CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k))
+		b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k))
 	}
 	return m
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -76,7 +77,7 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 		}
 		p.b.frontier(p.key, kindWait)
 		if p.end != 0 && p.end <= x.eng.now() {
-			return p.outcome(nil, journal.Errorf(CodeTimeout, "%q was not ready in time", p.key))
+			return p.outcome(nil, cairnerr.Errorf(cairnerr.CodeTimeout, "%q was not ready in time", p.key))
 		}
 		x.mu.Lock()
 		pushed := x.pushed

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -123,7 +124,7 @@ func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 		if err == nil {
 			return id, nil
 		}
-		if !temporary(journal.CodeOf(err)) || !x.eng.pause() {
+		if !temporary(cairnerr.CodeOf(err)) || !x.eng.pause() {
 			x.check()
 			return id, err
 		}
@@ -225,14 +226,14 @@ func (b *Branch) childEnded(c *Child, run *journal.Run, why error) (journal.Payl
 }
 
 // FailureOf returns why a run that has ended did not succeed, nil if it did.
-func FailureOf(run *journal.Run) *journal.Error {
+func FailureOf(run *journal.Run) *cairnerr.Error {
 	switch {
 	case run.Error != nil && run.Error.Error != nil:
 		return run.Error.Error
 	case run.Status == journal.StatusCancelled:
 		return ErrCancelled
 	case run.Status == journal.StatusFailed:
-		return &journal.Error{Code: journal.CodeInternal, Message: "the run failed"}
+		return &cairnerr.Error{Code: cairnerr.CodeInternal, Message: "the run failed"}
 	default:
 		return nil
 	}
@@ -264,14 +265,14 @@ func (x *exec) lookAtChildren() {
 func (x *exec) lookAtChild(id journal.ID) bool {
 	for {
 		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
-		switch code := journal.CodeOf(err); {
+		switch code := cairnerr.CodeOf(err); {
 		case err == nil && run.Status.Terminal():
 			x.noteChild(run)
 			return true
 		case err == nil:
 			return true
-		case code == journal.CodeRunNotFound: // somebody has deleted it
-			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: journal.AsError(err)}})
+		case code == cairnerr.CodeRunNotFound: // somebody has deleted it
+			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: cairnerr.AsError(err)}})
 			return true
 		case x.isGone():
 			return false
@@ -449,7 +450,7 @@ func (x *exec) cancelChildren(ids []journal.ID, reason string) {
 func (e *Engine) cancelChild(x *exec, id journal.ID, reason string) {
 	for x.replay == nil {
 		err := e.Cancel(e.hard, id, reason, journal.PrefixRun.Format(x.key.Run))
-		if err == nil || !temporary(journal.CodeOf(err)) || !e.pause() {
+		if err == nil || !temporary(cairnerr.CodeOf(err)) || !e.pause() {
 			return
 		}
 	}
@@ -464,7 +465,7 @@ func (e *Engine) terminateChildren(ctx context.Context, run journal.ID, reason, 
 	var errs []error
 	for _, child := range children {
 		err := e.Terminate(ctx, child.ID, reason, actor)
-		if code := journal.CodeOf(err); code != journal.CodeRunEnded && code != journal.CodeRunNotFound {
+		if code := cairnerr.CodeOf(err); code != cairnerr.CodeRunEnded && code != cairnerr.CodeRunNotFound {
 			errs = append(errs, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -67,7 +68,7 @@ func (f *Future) run(b *Branch, fn func(*Branch) (journal.Payload, error)) {
 			return
 		}
 		if !returned {
-			err = journal.Errorf(CodeGoexit, "branch %s ended without a result (runtime.Goexit?)", f.name)
+			err = cairnerr.Errorf(cairnerr.CodeGoexit, "branch %s ended without a result (runtime.Goexit?)", f.name)
 		}
 		f.end(out, err)
 	}()
@@ -262,9 +263,9 @@ func (b *Branch) remember(key string, m *memo, futures []*Future) ([]*Future, er
 		if i < 0 {
 			b.replayChoice(key, name)
 			if m.copied {
-				b.x.parkForGood(journal.Errorf(CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name))
+				b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name))
 			}
-			b.x.parkForGood(journal.Errorf(CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
+			b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
 		}
 		chosen = append(chosen, futures[i])
 	}

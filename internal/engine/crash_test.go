@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -163,7 +164,7 @@ func TestATimeoutIsDecidedByTheJournal(t *testing.T) {
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)
 	require.NotNil(t, run.Error)
-	require.Equal(t, engine.CodeTimeout, run.Error.Error.Code)
+	require.Equal(t, cairnerr.CodeTimeout, run.Error.Error.Code)
 }
 
 func TestCancelReachesTheCode(t *testing.T) {
@@ -193,22 +194,22 @@ func TestFailures(t *testing.T) {
 	}
 	tests := map[string]struct {
 		run  func(b *engine.Branch) (journal.Payload, error)
-		code journal.Code
+		code cairnerr.Code
 	}{
-		"a panic":           {func(*engine.Branch) (journal.Payload, error) { panic("boom") }, engine.CodePanic},
-		"a panic in a step": {func(b *engine.Branch) (journal.Payload, error) { return step(b, func() error { panic("boom") }) }, engine.CodePanic},
+		"a panic":           {func(*engine.Branch) (journal.Payload, error) { panic("boom") }, cairnerr.CodePanic},
+		"a panic in a step": {func(b *engine.Branch) (journal.Payload, error) { return step(b, func() error { panic("boom") }) }, cairnerr.CodePanic},
 		"an error with code": {func(b *engine.Branch) (journal.Payload, error) {
-			return step(b, func() error { return journal.Errorf("declined", "no") })
+			return step(b, func() error { return cairnerr.Errorf("declined", "no") })
 		}, "declined"},
 		"a bad name": {func(b *engine.Branch) (journal.Payload, error) {
 			return b.Step(engine.StepSpec{Name: "a/b"}, nil)
-		}, journal.CodeMalformed},
+		}, cairnerr.CodeMalformed},
 		"a key used twice": {func(b *engine.Branch) (journal.Payload, error) {
 			if _, err := b.Step(engine.StepSpec{Name: "s", Key: "k"}, value("1")); err != nil {
 				return nil, err
 			}
 			return b.Step(engine.StepSpec{Name: "s", Key: "k"}, value("2"))
-		}, engine.CodeDuplicateKey},
+		}, cairnerr.CodeDuplicateKey},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

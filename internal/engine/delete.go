@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -30,12 +31,12 @@ func (e *Engine) mayDelete(ctx context.Context, id journal.ID) error {
 	}
 	parent, err := e.store.Run(ctx, e.cfg.Namespace, run.Parent, store.ResolveNone)
 	switch {
-	case journal.CodeOf(err) == journal.CodeRunNotFound:
+	case cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound:
 		return nil
 	case err != nil:
 		return err
 	case !parent.Status.Terminal():
-		return journal.Errorf(journal.CodeIllegalTransition, "%s belongs to %s, which has not ended and may want its result: delete it when that has ended",
+		return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s belongs to %s, which has not ended and may want its result: delete it when that has ended",
 			journal.PrefixRun.Format(id), journal.PrefixRun.Format(parent.ID))
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -17,8 +18,8 @@ type WaitingFor struct {
 	Until    journal.Time // zero: not by time
 	Token    string       // of a hook
 	Child    journal.ID
-	Error    *journal.Error // of the last attempt, for a retry
-	Progress *Progress      // of a step that is under way in this process
+	Error    *cairnerr.Error // of the last attempt, for a retry
+	Progress *Progress       // of a step that is under way in this process
 }
 
 // The kinds of things that a run can wait for beyond those of its timers.
@@ -33,7 +34,7 @@ const (
 
 // Waits returns what a run waits for, and which long steps are under way, and why it is parked if it is. It is read from the journal, and from memory
 // where this process executes the run.
-func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor, parked *journal.Error, err error) {
+func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor, parked *cairnerr.Error, err error) {
 	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +47,7 @@ func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor,
 }
 
 // WaitsIn is [Engine.Waits] for who has the whole journal of a run, and no engine.
-func WaitsIn(j *store.Journal, now journal.Time) (waits []WaitingFor, parked *journal.Error) {
+func WaitsIn(j *store.Journal, now journal.Time) (waits []WaitingFor, parked *cairnerr.Error) {
 	if j.Run.Status.Terminal() || len(j.Events) == 0 {
 		return nil, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -38,9 +39,9 @@ func (d *Difference) String() string {
 	return b.String()
 }
 
-// Err returns the difference as an error with [CodeMismatch].
-func (d *Difference) Err() *journal.Error {
-	return journal.Errorf(CodeMismatch, "the code does not do what was recorded\n%s", d).
+// Err returns the difference as an error with [cairnerr.CodeMismatch].
+func (d *Difference) Err() *cairnerr.Error {
+	return cairnerr.Errorf(cairnerr.CodeMismatch, "the code does not do what was recorded\n%s", d).
 		With("event", strconv.FormatInt(d.Seq, 10)).With("key", d.Key).With("recorded", d.Recorded).With("now", d.Now)
 }
 
@@ -135,7 +136,7 @@ func (r *replay) terminated(x *exec) bool {
 }
 
 // sameError compares what is told of an error. Its stack is another one with each build.
-func sameError(a, b *journal.Error) bool {
+func sameError(a, b *cairnerr.Error) bool {
 	if a == nil || b == nil {
 		return a == b
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -63,8 +64,8 @@ func (x *exec) goEarly(ctx context.Context, events []journal.Event, fired []*wai
 		return nil, nil //nolint:nilnil // it was not written
 	}
 	claim, err := x.me.committer.Put(ctx, cmd)
-	switch code := journal.CodeOf(err); {
-	case code == journal.CodeClosed || code == journal.CodeFenced: // it is over for the incarnation
+	switch code := cairnerr.CodeOf(err); {
+	case code == cairnerr.CodeClosed || code == cairnerr.CodeFenced: // it is over for the incarnation
 		x.settled(nil, err)
 		return nil, nil //nolint:nilnil // nor here
 	case err != nil:
@@ -157,7 +158,7 @@ func (x *exec) whenSettled(f func()) {
 // settled takes note of what became of a claim. With one that was refused, the execution is over: what it has done since is not true.
 func (x *exec) settled(claim *commit.Ticket, err error) {
 	if err != nil {
-		if journal.CodeOf(err) == journal.CodeFenced {
+		if cairnerr.CodeOf(err) == cairnerr.CodeFenced {
 			x.eng.reborn(x.me)
 		}
 		x.leave(err)

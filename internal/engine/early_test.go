@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -209,7 +210,7 @@ func TestARaceThatNobodyWon(t *testing.T) {
 	rests(t, plain, id, 1)
 	armed.Store(true)
 	_, err = e.Deliver(t.Context(), "b", "k", journal.Payload("yes"))
-	require.Equal(t, journal.CodeReceiptConflict, journal.CodeOf(err), err)
+	require.Equal(t, cairnerr.CodeReceiptConflict, cairnerr.CodeOf(err), err)
 	require.Never(t, func() bool {
 		run, err := plain.Run(t.Context(), "default", *child.Load(), store.ResolveNone)
 		return err != nil || run.CancelledAt != 0
@@ -271,7 +272,7 @@ func TestABadDeliveryDisturbsNobody(t *testing.T) {
 	require.NoError(t, err)
 	rests(t, st, id, 1)
 	_, err = e.Deliver(t.Context(), "token", strings.Repeat("k", 100_000), journal.Payload("x"))
-	require.Equal(t, journal.CodeLimitExceeded, journal.CodeOf(err), err)
+	require.Equal(t, cairnerr.CodeLimitExceeded, cairnerr.CodeOf(err), err)
 	require.Zero(t, got.Load())
 	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("y"))
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -125,7 +126,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 			return nil, err
 		}
 		if e.workflows[w.Name] != nil {
-			return nil, journal.Errorf(CodeDuplicateName, "two workflows are named %q", w.Name)
+			return nil, cairnerr.Errorf(cairnerr.CodeDuplicateName, "two workflows are named %q", w.Name)
 		}
 		e.workflows[w.Name] = w
 		e.names = append(e.names, w.Name)
@@ -400,7 +401,7 @@ func (e *Engine) logDrift(x *exec, key string) {
 	x.logger().WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used", slog.String("step", key))
 }
 
-func (e *Engine) logParked(x *exec, reason *journal.Error) {
+func (e *Engine) logParked(x *exec, reason *cairnerr.Error) {
 	x.logger().WarnContext(e.life, "a run is parked: it goes on when somebody has looked at it and resumed it", slog.Any("error", reason))
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -136,7 +137,7 @@ func (x *exec) main(b *Branch) {
 			return
 		}
 		if !returned {
-			err = journal.Errorf(CodeGoexit, "the workflow's goroutine ended without a result (runtime.Goexit, or t.FailNow?)")
+			err = cairnerr.Errorf(cairnerr.CodeGoexit, "the workflow's goroutine ended without a result (runtime.Goexit, or t.FailNow?)")
 		}
 		x.end(b, out, err)
 	}()
@@ -145,7 +146,7 @@ func (x *exec) main(b *Branch) {
 }
 
 func panicError(p any) error {
-	return &journal.Error{Code: CodePanic, Message: fmt.Sprint(p), Stack: string(debug.Stack())}
+	return &cairnerr.Error{Code: cairnerr.CodePanic, Message: fmt.Sprint(p), Stack: string(debug.Stack())}
 }
 
 func (x *exec) isGone() bool {
@@ -255,7 +256,7 @@ func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 	for {
 		claim := x.unsettled()
 		res, err := x.me.committer.DoAfter(x.eng.hard, cmd, claim)
-		switch code := journal.CodeOf(err); {
+		switch code := cairnerr.CodeOf(err); {
 		case err == nil:
 			x.settled(claim, nil)
 			x.observe(res.Run, res.Appended, true)
@@ -269,13 +270,13 @@ func (x *exec) commit(cmd *journal.Command) (*journal.Result, error) {
 				return nil, err
 			}
 			pause = min(2*pause, time.Second)
-		case code == journal.CodePrecondition || code == journal.CodeNotRunnable:
+		case code == cairnerr.CodePrecondition || code == cairnerr.CodeNotRunnable:
 			return nil, err
 		default:
 			switch {
-			case code == journal.CodeFenced:
+			case code == cairnerr.CodeFenced:
 				x.eng.reborn(x.me)
-			case code == journal.CodeStaleEpoch || code == journal.CodeRunEnded || code == journal.CodeClosed:
+			case code == cairnerr.CodeStaleEpoch || code == cairnerr.CodeRunEnded || code == cairnerr.CodeClosed:
 			case cmd.Lease == journal.LeaseClaim: // somebody else was faster, and has written what this process wanted to
 			default:
 				x.refused(cmd, err)
@@ -294,7 +295,7 @@ func (x *exec) refused(cmd *journal.Command, err error) {
 			return // that was what was refused
 		}
 	}
-	park := x.owned([]journal.Event{{Data: &journal.RunParked{Error: journal.AsError(err)}}})
+	park := x.owned([]journal.Event{{Data: &journal.RunParked{Error: cairnerr.AsError(err)}}})
 	park.Lease = journal.LeaseRelease // also if it is paused
 	if _, parkErr := x.me.committer.DoAfter(x.eng.hard, park, x.unsettled()); parkErr == nil {
 		x.observeParked(err)
@@ -313,9 +314,9 @@ func (x *exec) wrote(events []journal.Event) {
 }
 
 // temporary reports whether a command that failed so may be tried again: nothing was written.
-func temporary(code journal.Code) bool {
+func temporary(code cairnerr.Code) bool {
 	switch code {
-	case journal.CodeUnreachable, journal.CodeDiskFull, journal.CodeReadOnly:
+	case cairnerr.CodeUnreachable, cairnerr.CodeDiskFull, cairnerr.CodeReadOnly:
 		return true
 	default:
 		return false

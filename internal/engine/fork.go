@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -34,7 +35,7 @@ func (e *Engine) Fork(ctx context.Context, source journal.ID, workflow string, s
 		return journal.ID{}, err
 	}
 	if workflow != "" && j.Run.Workflow != workflow {
-		return journal.ID{}, journal.Errorf(journal.CodeRunNotFound, "%s is a run of %q, not of %q", journal.PrefixRun.Format(source), j.Run.Workflow, workflow)
+		return journal.ID{}, cairnerr.Errorf(cairnerr.CodeRunNotFound, "%s is a run of %q, not of %q", journal.PrefixRun.Format(source), j.Run.Workflow, workflow)
 	}
 	spec.NewToken = e.newToken
 	for {

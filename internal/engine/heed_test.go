@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/faultstore"
@@ -22,7 +23,7 @@ func TestToldBeforeItsCodeBegins(t *testing.T) {
 	st := faultstore.Wrap(under, func(journal.ID) faultstore.Plan {
 		return func(op faultstore.Op, _ int) faultstore.Fault {
 			if op == faultstore.OpBegin && away.Add(-1) >= 0 {
-				return faultstore.Fault{Before: journal.Errorf(journal.CodeUnreachable, "it is away")}
+				return faultstore.Fault{Before: cairnerr.Errorf(cairnerr.CodeUnreachable, "it is away")}
 			}
 			return faultstore.Fault{}
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -60,11 +61,11 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 			if err := b.stopped(); err != nil {
 				return nil, err
 			}
-			return nil, journal.Errorf(journal.CodeInternal, "hook %q was written and is not known", key)
+			return nil, cairnerr.Errorf(cairnerr.CodeInternal, "hook %q was written and is not known", key)
 		}
 	}
 	if h.memo.conflict {
-		return nil, journal.Errorf(CodeHookConflict, "the token %q is taken by another hook", h.memo.token)
+		return nil, cairnerr.Errorf(cairnerr.CodeHookConflict, "the token %q is taken by another hook", h.memo.token)
 	}
 	b.x.eng.knowToken(b.x, h)
 	return h, nil
@@ -79,7 +80,7 @@ func (h *Hook) bind(l *line) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if h.receiver != nil && h.receiver != l {
-		return journal.Errorf(CodeConcurrentContext, "two branches receive from hook %q: let one receive, and pass on what comes", h.key)
+		return cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two branches receive from hook %q: let one receive, and pass on what comes", h.key)
 	}
 	h.receiver = l
 	return nil
@@ -120,7 +121,7 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			return h.got(b, &d), nil
 		case over:
 			b.saw(end)
-			return Delivery{}, journal.Errorf(CodeTimeout, "nothing came through hook %q in time", h.key)
+			return Delivery{}, cairnerr.Errorf(cairnerr.CodeTimeout, "nothing came through hook %q in time", h.key)
 		}
 		if err := b.stopped(); err != nil {
 			if d, _, ok := h.decide(b, timeout); ok { // what came before that, it has
@@ -163,9 +164,9 @@ func (h *Hook) over() error {
 	defer h.line.x.mu.Unlock()
 	switch {
 	case h.once && h.memo.taken > 0:
-		return journal.Errorf(journal.CodeHookConsumed, "hook %q takes one value, and that was received", h.key)
+		return cairnerr.Errorf(cairnerr.CodeHookConsumed, "hook %q takes one value, and that was received", h.key)
 	case h.memo.disposed:
-		return journal.Errorf(journal.CodeHookNotFound, "hook %q was closed: nothing comes through it any more", h.key)
+		return cairnerr.Errorf(cairnerr.CodeHookNotFound, "hook %q was closed: nothing comes through it any more", h.key)
 	default:
 		return nil
 	}
@@ -207,17 +208,17 @@ func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
 }
 
 // Refusal returns the error with which a request is refused, nil if there is none.
-func Refusal(err error) *journal.Error {
-	if e := journal.AsError(usable(err)); e != nil {
+func Refusal(err error) *cairnerr.Error {
+	if e := cairnerr.AsError(usable(err)); e != nil {
 		return shortened(e)
 	}
 	return nil
 }
 
 // Reply answers a delivery. Its sender, if it waits, gets the value once it is durable. A second answer is ignored.
-func (d Delivery) Reply(b *Branch, value journal.Payload, failure *journal.Error) error {
+func (d Delivery) Reply(b *Branch, value journal.Payload, failure *cairnerr.Error) error {
 	if d.hook == nil {
-		return journal.Errorf(journal.CodeMalformed, "this request came through no hook: answer the one that ReceiveRequest returned")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "this request came through no hook: answer the one that ReceiveRequest returned")
 	}
 	if err := b.enterWith("what was delivered", d.hook.line.x); err != nil {
 		return err

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -39,7 +40,7 @@ func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (jou
 // knows refuses a start of a workflow that nobody may ever execute.
 func (e *Engine) knows(r *StartRequest) error {
 	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
-		return journal.Errorf(CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
+		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
 	}
 	return nil
 }

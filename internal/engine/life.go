@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -202,7 +203,7 @@ func (e *Engine) do(ctx context.Context, cmd *journal.Command) (*journal.Result,
 
 // stopped tells a caller from outside that the engine was stopped, and not what of it.
 func stopped(err error) error {
-	if journal.CodeOf(err) == journal.CodeClosed {
+	if cairnerr.CodeOf(err) == cairnerr.CodeClosed {
 		return errStopped()
 	}
 	return err
@@ -210,10 +211,10 @@ func stopped(err error) error {
 
 // died reports whether a command failed because its incarnation is over. It was not written, and another one can be asked.
 func (e *Engine) died(me *incarnation, err error) bool {
-	switch journal.CodeOf(err) {
-	case journal.CodeFenced:
+	switch cairnerr.CodeOf(err) {
+	case cairnerr.CodeFenced:
 		return true
-	case journal.CodeClosed:
+	case cairnerr.CodeClosed:
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		return e.reviving || e.me != me

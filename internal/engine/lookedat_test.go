@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -23,7 +24,7 @@ type cutOff struct {
 
 func (c *cutOff) Run(ctx context.Context, namespace string, id journal.ID, r store.Resolve) (*journal.Run, error) {
 	if cut := c.run.Load(); cut != nil && *cut == id && c.fails.Add(-1) >= 0 {
-		return nil, journal.Errorf(journal.CodeUnreachable, "the connection was cut")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnreachable, "the connection was cut")
 	}
 	return c.Store.Run(ctx, namespace, id, r)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -31,13 +32,13 @@ type memo struct {
 	// of a step
 	copied     bool // kept from the run that this one was forked from
 	done       bool
-	failed     *journal.Error
+	failed     *cairnerr.Error
 	result     journal.Payload
 	digest     []byte
 	attempt    int // attempts that have ended without success, or were begun
 	starts     int // recorded starts since the last event that shows progress
 	retryAfter journal.Time
-	lastError  *journal.Error
+	lastError  *cairnerr.Error
 	// streamsClosed are the streams that the step has closed
 	streamsClosed []string
 
@@ -78,7 +79,7 @@ type memos struct {
 	senders   map[string]bool          // whose deliveries were received
 	cancelled int64                    // the event that asked the run to stop, 0: none
 	request   *journal.CancelRequested // what it said
-	parked    *journal.Error           // why the run was parked, nil: it is not
+	parked    *cairnerr.Error          // why the run was parked, nil: it is not
 	paused    bool                     // it was parked by hand
 }
 
@@ -148,7 +149,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		s := m.get(e.Key, kindStep)
 		s.name, s.retryAfter, s.lastError = d.Name, d.RetryAfter, d.Error
 		switch {
-		case d.Error != nil && d.Error.Code == CodeStopped:
+		case d.Error != nil && d.Error.Code == cairnerr.CodeStopped:
 			s.attempt-- // that attempt does not count
 		case s.starts == 0:
 			s.attempt++
@@ -167,7 +168,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		s.copied, s.completed = e.Seq <= m.kept, e.Seq
 		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.EndedAt()
 		if s.failed == nil {
-			s.failed = &journal.Error{Code: journal.CodeInternal, Message: "the step failed"}
+			s.failed = &cairnerr.Error{Code: cairnerr.CodeInternal, Message: "the step failed"}
 		}
 	case *journal.WaitCreated:
 		w := m.get(e.Key, kindWait)

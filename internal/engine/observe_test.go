@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/sqlite"
@@ -106,7 +107,7 @@ func TestCodesForThoseWhoCount(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, codeOf(nil))
 	require.Equal(t, observe.CodeNone, codeOf(errors.New("x")))
-	require.Equal(t, "timeout", codeOf(journal.Errorf(CodeTimeout, "late")))
+	require.Equal(t, "timeout", codeOf(cairnerr.Errorf(cairnerr.CodeTimeout, "late")))
 }
 
 // A process dies; another one declares it dead and takes its run over: that is told once, by the other one.

@@ -3,6 +3,7 @@ package engine
 import (
 	"runtime"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -164,7 +165,7 @@ func (x *exec) writeLast(last journal.Event, lease journal.Lease) (*journal.Resu
 	for {
 		if !x.begin() {
 			x.mu.Unlock()
-			return nil, journal.Errorf(journal.CodeClosed, "the execution is over")
+			return nil, cairnerr.Errorf(cairnerr.CodeClosed, "the execution is over")
 		}
 		events := x.take()
 		final := len(x.out.events) == 0

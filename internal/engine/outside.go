@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -177,7 +178,7 @@ func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*j
 					return d, nil
 				}
 			case *journal.HookDisposed:
-				return nil, journal.Errorf(journal.CodeHookNotFound, "the hook was closed without an answer")
+				return nil, cairnerr.Errorf(cairnerr.CodeHookNotFound, "the hook was closed without an answer")
 			}
 		}
 		page.Cursor = cmp.Or(list.Cursor, page.Cursor)
@@ -186,7 +187,7 @@ func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*j
 		}
 	}
 	if run.Status.Terminal() {
-		return nil, journal.Errorf(journal.CodeRunGone, "the run ended without an answer")
+		return nil, cairnerr.Errorf(cairnerr.CodeRunGone, "the run ended without an answer")
 	}
 	return nil, nil //nolint:nilnil // no answer yet
 }
@@ -228,7 +229,7 @@ func (e *Engine) resumeToStop(ctx context.Context, run journal.ID, actor string)
 	if err != nil || r.ParkedAt == 0 || r.Status.Terminal() {
 		return err
 	}
-	if err = e.Resume(ctx, run, actor); journal.CodeOf(err) == journal.CodeIllegalTransition {
+	if err = e.Resume(ctx, run, actor); cairnerr.CodeOf(err) == cairnerr.CodeIllegalTransition {
 		return nil // somebody else did
 	}
 	return err
@@ -246,7 +247,7 @@ func (e *Engine) cancelPending(ctx context.Context, run journal.ID, reason, acto
 	}
 	res, err := e.do(ctx, cmd)
 	switch {
-	case journal.CodeOf(err) == journal.CodePrecondition:
+	case cairnerr.CodeOf(err) == cairnerr.CodePrecondition:
 		return false, nil // somebody has begun it
 	case err == nil:
 		if x := e.exec(run); x != nil {
@@ -266,7 +267,7 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 	if err == nil {
 		e.observeEnd(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, res.Run, end, e.headersOf(ctx, run))
 	}
-	if err != nil && journal.CodeOf(err) != journal.CodeRunEnded {
+	if err != nil && cairnerr.CodeOf(err) != cairnerr.CodeRunEnded {
 		return err
 	}
 	return errors.Join(err, e.terminateChildren(ctx, run, reason, actor))

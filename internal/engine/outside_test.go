@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store/faultstore"
@@ -36,7 +37,7 @@ func TestADeliveryOfUnknownOutcome(t *testing.T) {
 		giveUp()
 	}()
 	_, err = e.Deliver(sending, "token", "", journal.Payload("a"))
-	require.Equal(t, journal.CodeOutcomeUnknown, journal.CodeOf(err), err)
+	require.Equal(t, cairnerr.CodeOutcomeUnknown, cairnerr.CodeOf(err), err)
 	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("b"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

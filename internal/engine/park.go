@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/observe"
 )
@@ -55,7 +56,7 @@ func (x *exec) park() {
 				x.parked()
 				return
 			}
-		case journal.CodeOf(err) != journal.CodePrecondition:
+		case cairnerr.CodeOf(err) != cairnerr.CodePrecondition:
 			x.done(0)
 			x.mu.Unlock()
 			return // the execution is over
@@ -162,7 +163,7 @@ func (x *exec) wake() bool {
 	}
 	res, err := x.commit(cmd)
 	switch {
-	case journal.CodeOf(err) == journal.CodeNotRunnable:
+	case cairnerr.CodeOf(err) == cairnerr.CodeNotRunnable:
 		x.parked() // too early, or for nothing
 		return false
 	case err != nil:
@@ -282,7 +283,7 @@ func (x *exec) handed(res *journal.Result, err error) {
 
 // ifUnknown returns an error that says that nobody knows whether something was written. After any other, it was not, and can be tried in another way.
 func ifUnknown(err error) error {
-	if journal.CodeOf(err) == journal.CodeOutcomeUnknown {
+	if cairnerr.CodeOf(err) == cairnerr.CodeOutcomeUnknown {
 		return err
 	}
 	return nil
@@ -298,7 +299,7 @@ func (x *exec) refresh() bool {
 		if err == nil {
 			return x.learn(j.Run, j.Events)
 		}
-		if !temporary(journal.CodeOf(err)) || !x.eng.pause() {
+		if !temporary(cairnerr.CodeOf(err)) || !x.eng.pause() {
 			x.leave(err)
 			return false
 		}
@@ -309,7 +310,7 @@ func (x *exec) refresh() bool {
 func (x *exec) learn(run *journal.Run, events []journal.Event) bool {
 	for i := range events {
 		if events[i].Data == nil {
-			x.leave(journal.Errorf(journal.CodeUnknownEvent, "event %d was written by a newer program", events[i].Seq))
+			x.leave(cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program", events[i].Seq))
 			return false
 		}
 	}
@@ -327,7 +328,7 @@ func (x *exec) handOver() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(x.begun)) { // nobody is to blame that they did not end
 		x.put(&line{}, journal.Event{Key: key, Data: &journal.StepRetrying{
-			Name: x.begun[key], RetryAfter: x.eng.now(), Error: journal.Errorf(CodeStopped, "the engine was stopped while the step was under way"),
+			Name: x.begun[key], RetryAfter: x.eng.now(), Error: cairnerr.Errorf(cairnerr.CodeStopped, "the engine was stopped while the step was under way"),
 		}})
 	}
 	cmd := x.owned(x.take())
@@ -338,7 +339,7 @@ func (x *exec) handOver() {
 }
 
 // parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
-func (x *exec) parkForGood(reason *journal.Error) {
+func (x *exec) parkForGood(reason *cairnerr.Error) {
 	// With the release it is given back also if somebody has paused it meanwhile: then it is parked already, and that is what is written of it.
 	if _, err := x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseRelease); err == nil {
 		x.eng.logParked(x, reason)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -13,7 +14,7 @@ func (e *Engine) Pause(ctx context.Context, run journal.ID, reason, actor string
 	if reason == "" {
 		reason = "somebody paused the run"
 	}
-	parked := &journal.RunParked{Error: &journal.Error{Code: CodePaused, Message: reason}, Actor: actor, Asked: true}
+	parked := &journal.RunParked{Error: &cairnerr.Error{Code: cairnerr.CodePaused, Message: reason}, Actor: actor, Asked: true}
 	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: parked}}})
 	if err != nil {
 		return err
@@ -65,6 +66,6 @@ func (s *step) notBegun(recorded bool) {
 	s.ended(true)
 	s.starts = 0
 	s.b.add(journal.Event{Key: s.key, Data: &journal.StepRetrying{
-		Name: s.spec.Name, RetryAfter: s.b.x.eng.now(), Error: journal.Errorf(CodeStopped, "the run was paused before the step began"),
+		Name: s.spec.Name, RetryAfter: s.b.x.eng.now(), Error: cairnerr.Errorf(cairnerr.CodeStopped, "the run was paused before the step began"),
 	}})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -57,7 +58,7 @@ func TestPoison(t *testing.T) {
 	require.Equal(t, 4, deaths, "the first start is not written down, the next three are")
 	_, why, err := e.Waits(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, engine.CodePoison, why.Code)
+	require.Equal(t, cairnerr.CodePoison, why.Code)
 	mended.Store(true)
 	require.NoError(t, e.Resume(t.Context(), id, "somebody"))
 	run, err := e.Wait(t.Context(), id)

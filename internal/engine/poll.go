@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -165,7 +166,7 @@ func (x *exec) heed() bool {
 	cmd.Lease, cmd.Read = journal.LeaseHeed, journal.Read{Kind: journal.ReadSince, Since: x.seen}
 	x.mu.Unlock()
 	res, err := x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled())
-	for temporary(journal.CodeOf(err)) && !x.isGone() && x.eng.pause() {
+	for temporary(cairnerr.CodeOf(err)) && !x.isGone() && x.eng.pause() {
 		res, err = x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled())
 	}
 	told := err == nil && x.learn(res.Run, res.Read)
@@ -233,7 +234,7 @@ func (e *Engine) claimAs(me *incarnation, key store.RunKey, suspect bool) *exec 
 	cmd.Guards.Owner.Incarnation = me.id
 	res, err := me.committer.Do(e.life, cmd)
 	if err != nil || len(res.Read) == 0 {
-		if journal.CodeOf(err) == journal.CodeFenced {
+		if cairnerr.CodeOf(err) == cairnerr.CodeFenced {
 			e.reborn(me)
 		}
 		return nil
@@ -270,7 +271,7 @@ func (e *Engine) notYet(me *incarnation, key store.RunKey, epoch int64, at journ
 	}
 	for {
 		_, err := me.committer.Do(e.hard, release)
-		if !temporary(journal.CodeOf(err)) || !e.pause() {
+		if !temporary(cairnerr.CodeOf(err)) || !e.pause() {
 			break // with any other error, the run is not ours
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -68,7 +69,7 @@ func (s *step) watch(ctx context.Context) (watched context.Context, stop func())
 			case <-s.beats:
 				timer.Reset(s.spec.Beat)
 			case <-timer.C:
-				cancel(journal.Errorf(CodeTimeout, "step %q has shown no sign of life for %s", s.key, s.spec.Beat))
+				cancel(cairnerr.Errorf(cairnerr.CodeTimeout, "step %q has shown no sign of life for %s", s.key, s.spec.Beat))
 				return
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/bubble"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -199,12 +200,12 @@ func TestAPushOfAPausedRun(t *testing.T) {
 					todo[0], todo[1] = todo[1], todo[0]
 				}
 				for _, do := range todo {
-					if err := do(); journal.CodeOf(err) != journal.CodeRunEnded { // it may have looked before it was paused
+					if err := do(); cairnerr.CodeOf(err) != cairnerr.CodeRunEnded { // it may have looked before it was paused
 						require.NoError(t, err)
 					}
 				}
 				time.Sleep(time.Second)
-				if err := executes.Resume(t.Context(), run, ""); journal.CodeOf(err) != journal.CodeRunEnded {
+				if err := executes.Resume(t.Context(), run, ""); cairnerr.CodeOf(err) != cairnerr.CodeRunEnded {
 					require.NoError(t, err)
 				}
 				ends(t, executes, run, "first %s", first)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -59,11 +60,11 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 		return nil, err
 	}
 	if state.Run == nil || state.Run.Dialect != journal.Engine {
-		return nil, journal.Errorf(journal.CodeUnsupported, "only runs of dialect engine can be replayed: the code of others is not Cairn's to execute")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "only runs of dialect engine can be replayed: the code of others is not Cairn's to execute")
 	}
 	wf := e.workflows[state.Run.Workflow]
 	if wf == nil {
-		return nil, journal.Errorf(CodeNotRegistered, "the record is of workflow %q, which is not among those that are given", state.Run.Workflow)
+		return nil, cairnerr.Errorf(cairnerr.CodeNotRegistered, "the record is of workflow %q, which is not among those that are given", state.Run.Workflow)
 	}
 	r, history := newReplay(record)
 	if state.Run.StartedAt == 0 && state.Run.Status.Terminal() {
@@ -78,7 +79,7 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 		x.bornAs(created)
 	}
 	if !x.learn(state.Run, history) {
-		return nil, journal.Errorf(journal.CodeUnknownEvent, "the record has events of a newer program")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnknownEvent, "the record has events of a newer program")
 	}
 	x.memos.paused = false // the code is executed anyway
 	x.start()
@@ -94,7 +95,7 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 		if d := r.first(x); d != nil {
 			return d, nil
 		}
-		return nil, journal.Errorf(CodeTimeout, "the code has neither come to an end nor to something durable: it waits for something else (%w)", context.Cause(ctx))
+		return nil, cairnerr.Errorf(cairnerr.CodeTimeout, "the code has neither come to an end nor to something durable: it waits for something else (%w)", context.Cause(ctx))
 	}
 }
 
@@ -193,7 +194,7 @@ func (b *Branch) replayChoice(key, branch string) {
 }
 
 // replayReply compares an answer with the recorded one.
-func (b *Branch) replayReply(d Delivery, v journal.Payload, failure *journal.Error) {
+func (b *Branch) replayReply(d Delivery, v journal.Payload, failure *cairnerr.Error) {
 	b.x.mu.Lock()
 	r := b.x.replay
 	again, lost, e := r.answered[d.seq], b.isClosed(), r.replies[d.seq]
@@ -213,7 +214,7 @@ func (b *Branch) replayReply(d Delivery, v journal.Payload, failure *journal.Err
 	}
 }
 
-func answer(v journal.Payload, failure *journal.Error) string {
+func answer(v journal.Payload, failure *cairnerr.Error) string {
 	if failure != nil {
 		return "with the error " + quote(failure.Error())
 	}

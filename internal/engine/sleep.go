@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -125,7 +126,7 @@ func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
 }
 
 func timedOut(key string) error {
-	return journal.Errorf(CodeTimeout, "the deadline %q is over", key)
+	return cairnerr.Errorf(cairnerr.CodeTimeout, "the deadline %q is over", key)
 }
 
 // end ends a clock whose deadline was not reached.

@@ -13,18 +13,19 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/observe"
 )
 
 // Retry says how often, and when, a step that failed is tried again.
 type Retry struct {
-	Attempts int            // in all; 0 and 1: once
-	First    time.Duration  // before the second attempt
-	Max      time.Duration  // the longest pause; 0: no limit
-	Factor   float64        // by which the pause grows; less than 1: 2
-	Jitter   float64        // share of the pause, 0 to 1, by which it may be longer or shorter
-	Never    []journal.Code // errors that are not tried again
+	Attempts int             // in all; 0 and 1: once
+	First    time.Duration   // before the second attempt
+	Max      time.Duration   // the longest pause; 0: no limit
+	Factor   float64         // by which the pause grows; less than 1: 2
+	Jitter   float64         // share of the pause, 0 to 1, by which it may be longer or shorter
+	Never    []cairnerr.Code // errors that are not tried again
 }
 
 // StepSpec is a step as the code asks for it.
@@ -98,7 +99,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	return st.run()
 }
 
-func errorOrNil(e *journal.Error) error {
+func errorOrNil(e *cairnerr.Error) error {
 	if e == nil {
 		return nil
 	}
@@ -116,7 +117,7 @@ func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
 	repeats := b.x.memos.byKey[b.path+s.Name+"#2"] != nil
 	b.x.mu.Unlock()
 	if b.x.eng.cfg.Strict || (repeats && s.Key == "") {
-		b.x.parkForGood(journal.Errorf(CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
+		b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
 			key, s.Name).With("recorded", hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(s.Digest)))
 	}
 	b.x.eng.logDrift(b.x, key)
@@ -153,7 +154,7 @@ func (s *step) run() (journal.Payload, error) {
 			continue
 		}
 		if s.starts >= maxStarts {
-			s.b.x.parkForGood(journal.Errorf(CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
+			s.b.x.parkForGood(cairnerr.Errorf(cairnerr.CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
 		}
 		if s.b.whilePaused() {
 			continue
@@ -235,7 +236,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	}
 	ctx, cancel := s.b.ctx, context.CancelFunc(func() {})
 	if s.spec.Timeout > 0 {
-		ctx, cancel = context.WithTimeoutCause(ctx, s.spec.Timeout, journal.Errorf(CodeTimeout, "step %q took longer than %s", s.key, s.spec.Timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, s.spec.Timeout, cairnerr.Errorf(cairnerr.CodeTimeout, "step %q took longer than %s", s.key, s.spec.Timeout))
 	}
 	defer cancel()
 	var late *lateStart
@@ -355,7 +356,7 @@ func (e *RetryAfterError) Unwrap() error { return e.Err }
 
 // next decides whether an attempt that failed is repeated, and after which pause.
 func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Duration, bool) {
-	if attempt >= r.Attempts || slices.Contains(r.Never, journal.CodeOf(err)) || journal.CodeOf(err) == journal.CodePayloadTooLarge || errors.Is(err, ErrCancelled) {
+	if attempt >= r.Attempts || slices.Contains(r.Never, cairnerr.CodeOf(err)) || cairnerr.CodeOf(err) == cairnerr.CodePayloadTooLarge || errors.Is(err, ErrCancelled) {
 		return 0, false
 	}
 	if after, ok := errors.AsType[*RetryAfterError](err); ok {
@@ -393,7 +394,7 @@ func usable(err error) (safe error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			safe = journal.Errorf(CodePanic, "the error that was returned, of type %T, panics when it is asked what it says: %v. Is it a nil pointer? As an error, that is not nil", err, p)
+			safe = cairnerr.Errorf(cairnerr.CodePanic, "the error that was returned, of type %T, panics when it is asked what it says: %v. Is it a nil pointer? As an error, that is not nil", err, p)
 		}
 	}()
 	_, _ = asFailure(err), errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
@@ -405,10 +406,10 @@ func usable(err error) (safe error) {
 const maxErrorText = 64 << 10
 
 // asFailure turns what a step returned into what is recorded.
-func asFailure(err error) *journal.Error { return shortened(wholeFailure(err)) }
+func asFailure(err error) *cairnerr.Error { return shortened(wholeFailure(err)) }
 
 // shortened cuts texts off that are too long for a journal. An error that says too much is still that error: it is not worth another one.
-func shortened(e *journal.Error) *journal.Error {
+func shortened(e *cairnerr.Error) *cairnerr.Error {
 	long := len(e.Message) > maxErrorText || len(e.Stack) > maxErrorText
 	for _, text := range e.Details {
 		long = long || len(text) > maxErrorText
@@ -424,11 +425,11 @@ func shortened(e *journal.Error) *journal.Error {
 	return &next
 }
 
-func wholeFailure(err error) *journal.Error {
-	e, ok := errors.AsType[*journal.Error](err)
+func wholeFailure(err error) *cairnerr.Error {
+	e, ok := errors.AsType[*cairnerr.Error](err)
 	switch {
 	case !ok:
-		return &journal.Error{Message: err.Error()}
+		return &cairnerr.Error{Message: err.Error()}
 	case error(e) == err && e.Message != "": //nolint:errorlint // whether it was wrapped is the question
 		return e
 	default: // what was wrapped around it is said as well

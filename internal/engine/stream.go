@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -65,7 +66,7 @@ func (x *exec) knowStreams() {
 		}
 		infos, err := x.eng.store.Streams(x.eng.hard, x.key.Namespace, x.key.Run)
 		if err != nil {
-			if !temporary(journal.CodeOf(err)) || !x.eng.pause() {
+			if !temporary(cairnerr.CodeOf(err)) || !x.eng.pause() {
 				x.leave(err)
 			}
 			x.check()
@@ -96,7 +97,7 @@ func (x *exec) append(name string, ops []commit.StreamOp) ([]int, error) {
 				return ticket.Refused(), nil
 			}
 		}
-		if temporary(journal.CodeOf(err)) && !x.isGone() {
+		if temporary(cairnerr.CodeOf(err)) && !x.isGone() {
 			select {
 			case <-time.After(pause):
 				continue
@@ -111,10 +112,10 @@ func (x *exec) append(name string, ops []commit.StreamOp) ([]int, error) {
 
 // lostStream ends an execution that can write to its streams no more. If that is nobody's doing, the run is parked for somebody to look at.
 func (x *exec) lostStream(err error) {
-	switch journal.CodeOf(err) {
-	case journal.CodeFenced:
+	switch cairnerr.CodeOf(err) {
+	case cairnerr.CodeFenced:
 		x.eng.reborn(x.me)
-	case journal.CodeStaleEpoch, journal.CodeRunEnded, journal.CodeRunNotFound, journal.CodeClosed, journal.CodeOutcomeUnknown:
+	case cairnerr.CodeStaleEpoch, cairnerr.CodeRunEnded, cairnerr.CodeRunNotFound, cairnerr.CodeClosed, cairnerr.CodeOutcomeUnknown:
 	default:
 		if x.eng.hard.Err() == nil && !x.isGone() {
 			x.refused(&journal.Command{}, err)
@@ -155,19 +156,19 @@ func (x *exec) unclean() []*pen {
 // checkChunk refuses what cannot be written.
 func checkChunk(name string, op *commit.StreamOp) error {
 	if name == "" {
-		return journal.Errorf(journal.CodeMalformed, "a stream needs a name")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a stream needs a name")
 	}
 	if err := journal.CheckText("the name of the stream", name, journal.MaxName); err != nil {
 		return err
 	}
 	if n := len(op.Data); n > store.MaxChunk {
-		return journal.Errorf(journal.CodePayloadTooLarge, "a chunk of stream %q has %d bytes as it is stored; at most %d are allowed", name, n, store.MaxChunk)
+		return cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "a chunk of stream %q has %d bytes as it is stored; at most %d are allowed", name, n, store.MaxChunk)
 	}
 	return nil
 }
 
 func streamClosed(name string) error {
-	return journal.Errorf(journal.CodeStreamClosed, "stream %q is closed", name)
+	return cairnerr.Errorf(cairnerr.CodeStreamClosed, "stream %q is closed", name)
 }
 
 // WriteStream writes a chunk. It returns before that is durable; but nothing that the branch does afterwards becomes durable before it.
@@ -294,12 +295,12 @@ func (a *attempt) pen(name string) (*pen, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.over {
-		return nil, journal.Errorf(CodeContextOver, "attempt %d of step %q has ended, and cannot write to stream %q", a.number, a.step.key, name)
+		return nil, cairnerr.Errorf(cairnerr.CodeContextOver, "attempt %d of step %q has ended, and cannot write to stream %q", a.number, a.step.key, name)
 	}
 	p := a.pens[name]
 	if p == nil {
 		if len(a.pens) >= journal.MaxStreams {
-			return nil, journal.Errorf(journal.CodeLimitExceeded, "step %q writes to more than %d streams", a.step.key, journal.MaxStreams)
+			return nil, cairnerr.Errorf(cairnerr.CodeLimitExceeded, "step %q writes to more than %d streams", a.step.key, journal.MaxStreams)
 		}
 		x.mu.Lock()
 		p = newPen(x.streamOf(name))
@@ -328,7 +329,7 @@ func (a *attempt) write(ctx context.Context, name string, op commit.StreamOp) er
 	}
 	defer func() { <-p.turn }()
 	if !x.streamsKnown() {
-		return journal.Errorf(journal.CodeClosed, "the run is not executed here any more")
+		return cairnerr.Errorf(cairnerr.CodeClosed, "the run is not executed here any more")
 	}
 	if _, err := a.pen(name); err != nil { // it may have ended while this waited
 		return err

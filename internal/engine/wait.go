@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -91,13 +92,13 @@ func (e *Engine) hasEnded() error {
 	}
 }
 
-func errStopped() error { return journal.Errorf(journal.CodeClosed, "the engine was stopped") }
+func errStopped() error { return cairnerr.Errorf(cairnerr.CodeClosed, "the engine was stopped") }
 
 // pausedAt returns since when a run is paused by hand. The error says that it is parked for another reason, and needs somebody who looks at it.
 func (e *Engine) pausedAt(ctx context.Context, run *journal.Run) (journal.Time, error) {
 	_, why, err := e.Waits(ctx, run.ID)
-	if err == nil && why != nil && why.Code != CodePaused {
-		err = journal.Errorf(CodeParked, "%s is parked: Describe says why; it goes on after Resume", journal.PrefixRun.Format(run.ID))
+	if err == nil && why != nil && why.Code != cairnerr.CodePaused {
+		err = cairnerr.Errorf(cairnerr.CodeParked, "%s is parked: Describe says why; it goes on after Resume", journal.PrefixRun.Format(run.ID))
 	}
 	return run.ParkedAt, err
 }

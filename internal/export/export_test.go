@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -51,7 +52,7 @@ func history(tb testing.TB) []journal.Event {
 	tb.Helper()
 	run := newID(tb)
 	hook := journal.DeriveID(run, journal.PrefixHook, "answer")
-	failure := &journal.Error{Code: "declined", Message: "no <money>", Retryable: true, Details: map[string]string{"bank": "Oslo"}}
+	failure := &cairnerr.Error{Code: "declined", Message: "no <money>", Retryable: true, Details: map[string]string{"bank": "Oslo"}}
 	events := []journal.Event{
 		{Data: &journal.RunCreated{Workflow: "order", Attributes: map[string]string{"a": "1", "b": "2"}, StartKey: "k", StartDigest: []byte{1, 2}, Root: run, Input: encode(tb, map[string]any{"id": "o-1", "cents": 8490})}},
 		{Data: &journal.RunStarted{}},
@@ -64,8 +65,8 @@ func history(tb testing.TB) []journal.Event {
 		{Key: "answer", Data: &journal.HookReplied{To: 8, Value: encode(tb, "thanks")}},
 		{Key: "sleep", Data: &journal.WaitCreated{ResumeAt: born + 60_000, Kind: "sleep"}},
 		{Data: &journal.CancelRequested{Reason: "why not", Actor: "ada"}},
-		{Key: "sleep", Data: &journal.WaitCompleted{Error: &journal.Error{Code: "cancelled", Message: "the run was cancelled"}}},
-		{Key: "fails", Data: &journal.StepFailed{Name: "fails", Attempt: 1, Error: &journal.Error{Message: "not UTF-8: \xff\xfe"}}},
+		{Key: "sleep", Data: &journal.WaitCompleted{Error: &cairnerr.Error{Code: "cancelled", Message: "the run was cancelled"}}},
+		{Key: "fails", Data: &journal.StepFailed{Name: "fails", Attempt: 1, Error: &cairnerr.Error{Message: "not UTF-8: \xff\xfe"}}},
 		{Data: &journal.RunCancelled{Reason: "why not", Actor: "ada"}},
 		{Data: &journal.Annotated{Name: "note", Actor: "ada", Value: encode(tb, 1.5)}},
 	}
@@ -258,46 +259,46 @@ func TestBadFiles(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		file string
-		code journal.Code
+		code cairnerr.Code
 		want string
 	}{
-		"empty":                   {"", journal.CodeMalformed, "line 1: the file is empty"},
-		"not JSON":                {"hello\n", journal.CodeMalformed, "line 1: not an exported run: invalid character 'h'"},
-		"something else":          {`{"format":"gpx"}`, journal.CodeMalformed, `line 1: not an exported run: want "format": "cairn.run", and it is "gpx"`},
-		"no version":              {replaced(`"version":"1.0",`, ""), journal.CodeMalformed, `line 1: bad version ""`},
-		"next major version":      {replaced(`"version":"1.0"`, `"version":"2.0"`), journal.CodeFormatTooNew, "line 1: the file has version 2.0 of the format, and this program reads 1.x"},
-		"bad namespace":           {replaced(`"namespace":"default"`, `"namespace":""`), journal.CodeMalformed, "line 1: bad namespace"},
-		"bad run":                 {replaced(`"run":"wrun_`, `"run":"wrun-`), journal.CodeMalformed, "line 1: bad id"},
-		"bad dialect":             {replaced(`"dialect":"engine"`, `"dialect":"klingon"`), journal.CodeMalformed, `line 1: unknown dialect "klingon"`},
-		"bad status":              {replaced(`"status":"cancelled"`, `"status":"asleep"`), journal.CodeMalformed, `line 1: unknown status "asleep"`},
-		"header only":             {lines[0], journal.CodeMalformed, "line 2: the file ends here without its last line"},
-		"cut at a line":           {strings.Join(lines[:7], ""), journal.CodeMalformed, "line 8: the file ends here without its last line: it was cut off"},
-		"cut in a line":           {strings.Join(lines[:7], "")[:len(strings.Join(lines[:7], ""))-9], journal.CodeMalformed, "line 7: not a line of an exported run: unexpected end"},
-		"a line is missing":       {strings.Join(lines[:4], "") + strings.Join(lines[5:], ""), journal.CodeMalformed, "line 5: event 5 follows 3: lines are missing"},
-		"a line twice":            {strings.Join(lines[:4], "") + strings.Join(lines[3:], ""), journal.CodeMalformed, "line 5: event 3 follows 3"},
-		"the first is missing":    {lines[0] + strings.Replace(lines[2], `"seq":2`, `"seq":1`, 1), journal.CodeMalformed, "line 2: a journal begins with run_created"},
-		"created twice":           {strings.Join(lines[:2], "") + strings.Replace(lines[1], `"seq":1`, `"seq":2`, 1), journal.CodeMalformed, "line 3: a journal begins with run_created, and has it once; event 2 is run_created"},
-		"another workflow":        {replaced(`"workflow":"order","dialect"`, `"workflow":"other","dialect"`), journal.CodeMalformed, `line 2: the first line says workflow "other"`},
-		"an empty line":           {strings.Join(lines[:3], "") + "\n", journal.CodeMalformed, "line 4: the line is empty"},
-		"an unknown event":        {replaced(`"type":"step_retrying"`, `"type":"step_invented"`), journal.CodeUnknownEvent, `line 5: unknown event type "step_invented"`},
-		"a bad time":              {replaced(`"at":"2026-01-01T00:00:00.003Z"`, `"at":"noon"`), journal.CodeMalformed, "line 5: not a line of an exported run: malformed: bad time"},
-		"a number as a name":      {replaced(`"data":{"name":"charge","startedAt"`, `"data":{"name":7,"startedAt"`), journal.CodeMalformed, "line 4: data: name: json: cannot unmarshal number"},
-		"data as a list":          {replaced(`"data":{"name":"charge","startedAt":"2026-01-01T00:00:00.000Z"}`, `"data":[1]`), journal.CodeMalformed, "line 4: data: want an object"},
-		"bad base64":              {replaced(`"bytes":"`, `"bytes":"*`), journal.CodeMalformed, "line 2: not a line of an exported run: illegal base64"},
-		"bad raw data":            {replaced(`"raw":"`, `"raw":"AAAA`), journal.CodeCorrupt, "line 14: decode step_failed"},
-		"an id of another kind":   {replaced(`"entity":"hook_`, `"entity":"step_`), journal.CodeMalformed, "line 9: bad id"},
-		"input where none can be": {replaced(`"type":"run_started"`, `"type":"run_started","input":{"bytes":"AfY="}`), journal.CodeMalformed, "line 3: an event of type run_started has no such input"},
-		"the last line lies":      {replaced(`"events":15}`, `"events":16}`), journal.CodeMalformed, "line 17: the last line says that there are 16 events, and there are 15"},
-		"another last line":       {replaced(`{"end":"cairn.run"`, `{"end":"x"`), journal.CodeMalformed, `line 17: the last line says "end": "x"`},
-		"no events":               {lines[0] + `{"end":"cairn.run","events":0}`, journal.CodeMalformed, "line 2: the run has no events"},
-		"more behind the end":     {good + lines[1], journal.CodeMalformed, "line 18: there is something behind the last line"},
+		"empty":                   {"", cairnerr.CodeMalformed, "line 1: the file is empty"},
+		"not JSON":                {"hello\n", cairnerr.CodeMalformed, "line 1: not an exported run: invalid character 'h'"},
+		"something else":          {`{"format":"gpx"}`, cairnerr.CodeMalformed, `line 1: not an exported run: want "format": "cairn.run", and it is "gpx"`},
+		"no version":              {replaced(`"version":"1.0",`, ""), cairnerr.CodeMalformed, `line 1: bad version ""`},
+		"next major version":      {replaced(`"version":"1.0"`, `"version":"2.0"`), cairnerr.CodeFormatTooNew, "line 1: the file has version 2.0 of the format, and this program reads 1.x"},
+		"bad namespace":           {replaced(`"namespace":"default"`, `"namespace":""`), cairnerr.CodeMalformed, "line 1: bad namespace"},
+		"bad run":                 {replaced(`"run":"wrun_`, `"run":"wrun-`), cairnerr.CodeMalformed, "line 1: bad id"},
+		"bad dialect":             {replaced(`"dialect":"engine"`, `"dialect":"klingon"`), cairnerr.CodeMalformed, `line 1: unknown dialect "klingon"`},
+		"bad status":              {replaced(`"status":"cancelled"`, `"status":"asleep"`), cairnerr.CodeMalformed, `line 1: unknown status "asleep"`},
+		"header only":             {lines[0], cairnerr.CodeMalformed, "line 2: the file ends here without its last line"},
+		"cut at a line":           {strings.Join(lines[:7], ""), cairnerr.CodeMalformed, "line 8: the file ends here without its last line: it was cut off"},
+		"cut in a line":           {strings.Join(lines[:7], "")[:len(strings.Join(lines[:7], ""))-9], cairnerr.CodeMalformed, "line 7: not a line of an exported run: unexpected end"},
+		"a line is missing":       {strings.Join(lines[:4], "") + strings.Join(lines[5:], ""), cairnerr.CodeMalformed, "line 5: event 5 follows 3: lines are missing"},
+		"a line twice":            {strings.Join(lines[:4], "") + strings.Join(lines[3:], ""), cairnerr.CodeMalformed, "line 5: event 3 follows 3"},
+		"the first is missing":    {lines[0] + strings.Replace(lines[2], `"seq":2`, `"seq":1`, 1), cairnerr.CodeMalformed, "line 2: a journal begins with run_created"},
+		"created twice":           {strings.Join(lines[:2], "") + strings.Replace(lines[1], `"seq":1`, `"seq":2`, 1), cairnerr.CodeMalformed, "line 3: a journal begins with run_created, and has it once; event 2 is run_created"},
+		"another workflow":        {replaced(`"workflow":"order","dialect"`, `"workflow":"other","dialect"`), cairnerr.CodeMalformed, `line 2: the first line says workflow "other"`},
+		"an empty line":           {strings.Join(lines[:3], "") + "\n", cairnerr.CodeMalformed, "line 4: the line is empty"},
+		"an unknown event":        {replaced(`"type":"step_retrying"`, `"type":"step_invented"`), cairnerr.CodeUnknownEvent, `line 5: unknown event type "step_invented"`},
+		"a bad time":              {replaced(`"at":"2026-01-01T00:00:00.003Z"`, `"at":"noon"`), cairnerr.CodeMalformed, "line 5: not a line of an exported run: malformed: bad time"},
+		"a number as a name":      {replaced(`"data":{"name":"charge","startedAt"`, `"data":{"name":7,"startedAt"`), cairnerr.CodeMalformed, "line 4: data: name: json: cannot unmarshal number"},
+		"data as a list":          {replaced(`"data":{"name":"charge","startedAt":"2026-01-01T00:00:00.000Z"}`, `"data":[1]`), cairnerr.CodeMalformed, "line 4: data: want an object"},
+		"bad base64":              {replaced(`"bytes":"`, `"bytes":"*`), cairnerr.CodeMalformed, "line 2: not a line of an exported run: illegal base64"},
+		"bad raw data":            {replaced(`"raw":"`, `"raw":"AAAA`), cairnerr.CodeCorrupt, "line 14: decode step_failed"},
+		"an id of another kind":   {replaced(`"entity":"hook_`, `"entity":"step_`), cairnerr.CodeMalformed, "line 9: bad id"},
+		"input where none can be": {replaced(`"type":"run_started"`, `"type":"run_started","input":{"bytes":"AfY="}`), cairnerr.CodeMalformed, "line 3: an event of type run_started has no such input"},
+		"the last line lies":      {replaced(`"events":15}`, `"events":16}`), cairnerr.CodeMalformed, "line 17: the last line says that there are 16 events, and there are 15"},
+		"another last line":       {replaced(`{"end":"cairn.run"`, `{"end":"x"`), cairnerr.CodeMalformed, `line 17: the last line says "end": "x"`},
+		"no events":               {lines[0] + `{"end":"cairn.run","events":0}`, cairnerr.CodeMalformed, "line 2: the run has no events"},
+		"more behind the end":     {good + lines[1], cairnerr.CodeMalformed, "line 18: there is something behind the last line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := export.Read(strings.NewReader(test.file))
 			require.ErrorContains(t, err, test.want)
-			require.Equal(t, test.code, journal.CodeOf(err))
-			require.NotEmpty(t, journal.AsError(err).Details["line"])
+			require.Equal(t, test.code, cairnerr.CodeOf(err))
+			require.NotEmpty(t, cairnerr.AsError(err).Details["line"])
 		})
 	}
 	_, err := export.Read(iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader(good))))
@@ -314,7 +315,7 @@ func TestWriteFails(t *testing.T) {
 	full := errors.New("the disk is full")
 	require.ErrorIs(t, export.Write(failing{full}, "default", state.Run, history(t)), full)
 	err = export.Write(&bytes.Buffer{}, "default", state.Run, []journal.Event{{Seq: 1, Type: 200, At: born}})
-	require.Equal(t, journal.CodeUnknownEvent, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodeUnknownEvent, cairnerr.CodeOf(err))
 }
 
 type failing struct{ err error }
@@ -335,13 +336,13 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		run, err := export.Read(bytes.NewReader(file))
 		if err != nil {
-			require.NotEqual(t, journal.CodeInternal, journal.CodeOf(err), err)
-			require.NotEmpty(t, journal.AsError(err).Details["line"])
+			require.NotEqual(t, cairnerr.CodeInternal, cairnerr.CodeOf(err), err)
+			require.NotEmpty(t, cairnerr.AsError(err).Details["line"])
 			return
 		}
 		var out bytes.Buffer
 		if err := export.Write(&out, run.Header.Namespace, run.State.Run, run.Events); err != nil {
-			require.Equal(t, journal.CodeInternal, journal.CodeOf(err), "a time that cannot be written is refused, not written wrongly")
+			require.Equal(t, cairnerr.CodeInternal, cairnerr.CodeOf(err), "a time that cannot be written is refused, not written wrongly")
 			return
 		}
 		again, err := export.Read(&out)

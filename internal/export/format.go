@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/version"
 )
@@ -74,15 +75,15 @@ func newHeader(namespace string, run *journal.Run) Header {
 // check refuses a header of something else, or of a format that is too new.
 func (h *Header) check() error {
 	if h.Format != Format {
-		return journal.Errorf(journal.CodeMalformed, `not an exported run: want "format": %q, and it is %.64q`, Format, h.Format)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, `not an exported run: want "format": %q, and it is %.64q`, Format, h.Format)
 	}
 	number, _, _ := strings.Cut(h.Version, ".")
 	n, err := strconv.ParseUint(number, 10, 32)
 	switch {
 	case err != nil || n == 0:
-		return journal.Errorf(journal.CodeMalformed, `bad version %.64q: want two numbers, for example %q`, h.Version, Version)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, `bad version %.64q: want two numbers, for example %q`, h.Version, Version)
 	case n > major:
-		return journal.Errorf(journal.CodeFormatTooNew, "the file has version %.64s of the format, and this program reads %d.x: upgrade Cairn", h.Version, major)
+		return cairnerr.Errorf(cairnerr.CodeFormatTooNew, "the file has version %.64s of the format, and this program reads %d.x: upgrade Cairn", h.Version, major)
 	}
 	return journal.CheckNamespace(h.Namespace)
 }

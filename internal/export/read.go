@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strconv"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -32,7 +33,7 @@ func Read(r io.Reader) (*Run, error) {
 	for {
 		text, err := in.next()
 		if errors.Is(err, errCutOff) {
-			err = journal.Errorf(journal.CodeMalformed, "%w", err)
+			err = cairnerr.Errorf(cairnerr.CodeMalformed, "%w", err)
 		}
 		if err != nil {
 			return nil, in.failed(err)
@@ -63,14 +64,14 @@ func Read(r io.Reader) (*Run, error) {
 func readHeader(in *lines) (*Run, error) {
 	text, err := in.next()
 	if errors.Is(err, errCutOff) {
-		return nil, journal.Errorf(journal.CodeMalformed, "the file is empty")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the file is empty")
 	}
 	if err != nil {
 		return nil, err
 	}
 	run := &Run{}
 	if err := json.Unmarshal(text, &run.Header); err != nil {
-		return nil, journal.Errorf(journal.CodeMalformed, "not an exported run: %w", err)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "not an exported run: %w", err)
 	}
 	if err := run.Header.check(); err != nil {
 		return nil, err
@@ -90,11 +91,11 @@ func (r *Run) add(e *journal.Event) error {
 	created, first := e.Data.(*journal.RunCreated)
 	switch {
 	case e.Seq != int64(len(r.Events))+1:
-		return journal.Errorf(journal.CodeMalformed, "event %d follows %d: lines are missing, or in another order", e.Seq, len(r.Events))
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "event %d follows %d: lines are missing, or in another order", e.Seq, len(r.Events))
 	case first != (e.Seq == 1):
-		return journal.Errorf(journal.CodeMalformed, "a journal begins with run_created, and has it once; event %d is %s", e.Seq, e.Type)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a journal begins with run_created, and has it once; event %d is %s", e.Seq, e.Type)
 	case first && (created.Workflow != r.Header.Workflow || created.Dialect.String() != r.Header.Dialect):
-		return journal.Errorf(journal.CodeMalformed, "the first line says workflow %.64q and dialect %.64q, and the run was created with workflow %.64q and dialect %q",
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the first line says workflow %.64q and dialect %.64q, and the run was created with workflow %.64q and dialect %q",
 			r.Header.Workflow, r.Header.Dialect, created.Workflow, created.Dialect)
 	}
 	r.Events = append(r.Events, *e)
@@ -112,15 +113,15 @@ func (r *Run) finish(in *lines) error {
 	}
 	switch {
 	case end.End != Format:
-		return journal.Errorf(journal.CodeMalformed, `the last line says "end": %.64q; want %q`, end.End, Format)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, `the last line says "end": %.64q; want %q`, end.End, Format)
 	case end.Events != int64(len(r.Events)):
-		return journal.Errorf(journal.CodeMalformed, "the last line says that there are %d events, and there are %d", end.Events, len(r.Events))
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the last line says that there are %d events, and there are %d", end.Events, len(r.Events))
 	case len(r.Events) == 0:
-		return journal.Errorf(journal.CodeMalformed, "the run has no events")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the run has no events")
 	}
 	r.State.Commit()
 	if _, err := in.next(); !errors.Is(err, errCutOff) {
-		return journal.Errorf(journal.CodeMalformed, "there is something behind the last line")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "there is something behind the last line")
 	}
 	return nil
 }
@@ -147,7 +148,7 @@ func readEvent(text []byte, run journal.ID) (*journal.Event, error) {
 	}
 	e.Data, err = journal.DecodeData(t, enc)
 	if err == nil && journal.PayloadBytes(e.Data) != len(enc.Input)+len(enc.Output) {
-		err = journal.Errorf(journal.CodeMalformed, "an event of type %s has no such input or output", t)
+		err = cairnerr.Errorf(cairnerr.CodeMalformed, "an event of type %s has no such input or output", t)
 	}
 	return e, err
 }
@@ -166,7 +167,7 @@ func (l *line) encoded(t journal.EventType) (enc journal.Encoded, err error) {
 			enc, err = journal.EncodeData(d)
 		}
 		if err != nil {
-			return enc, journal.Errorf(journal.CodeMalformed, "data: %w", err)
+			return enc, cairnerr.Errorf(cairnerr.CodeMalformed, "data: %w", err)
 		}
 	}
 	if l.Input != nil {
@@ -179,7 +180,7 @@ func (l *line) encoded(t journal.EventType) (enc journal.Encoded, err error) {
 }
 
 func malformed(err error) error {
-	return journal.Errorf(journal.CodeMalformed, "not a line of an exported run: %w", err)
+	return cairnerr.Errorf(cairnerr.CodeMalformed, "not a line of an exported run: %w", err)
 }
 
 // errCutOff says that there is no further line.
@@ -201,17 +202,17 @@ func (l *lines) next() ([]byte, error) {
 		l.text = append(l.text, part...)
 		switch {
 		case len(l.text) > maxLine:
-			return nil, journal.Errorf(journal.CodeMalformed, "the line is longer than %d bytes", maxLine)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the line is longer than %d bytes", maxLine)
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case errors.Is(err, io.EOF) && len(l.text) == 0:
 			return nil, errCutOff
 		case err != nil && !errors.Is(err, io.EOF):
-			return nil, journal.Errorf(journal.CodeMalformed, "the file cannot be read: %w", err)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the file cannot be read: %w", err)
 		}
 		l.text = bytes.TrimRight(l.text, "\r\n")
 		if len(l.text) == 0 {
-			return nil, journal.Errorf(journal.CodeMalformed, "the line is empty")
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the line is empty")
 		}
 		return l.text, nil
 	}
@@ -219,7 +220,7 @@ func (l *lines) next() ([]byte, error) {
 
 // failed says in which line an error is.
 func (l *lines) failed(err error) error {
-	e := *journal.AsError(err)
+	e := *cairnerr.AsError(err)
 	e.Message = fmt.Sprintf("line %d: %s", l.number, e.Message)
 	return e.With("line", strconv.Itoa(l.number))
 }

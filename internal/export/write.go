@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -39,7 +40,7 @@ func writeEvent(out *bufio.Writer, run journal.ID, e *journal.Event) error {
 		return err
 	}
 	if e.Data == nil {
-		return journal.Errorf(journal.CodeUnknownEvent, "event %d was written by a newer program: export the run with that", e.Seq)
+		return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program: export the run with that", e.Seq)
 	}
 	l := line{Seq: e.Seq, At: e.At, Type: e.Type.String(), Key: e.Key, Input: newValue(enc.Input), Output: newValue(enc.Output)}
 	if e.Entity != entityOf(run, e) {
@@ -47,17 +48,17 @@ func writeEvent(out *bufio.Writer, run journal.ID, e *journal.Event) error {
 	}
 	fields, err := encodeFields(reflect.ValueOf(e.Data).Elem())
 	if err != nil {
-		return journal.Errorf(journal.CodeInternal, "event %d cannot be written: %w", e.Seq, err)
+		return cairnerr.Errorf(cairnerr.CodeInternal, "event %d cannot be written: %w", e.Seq, err)
 	}
 	if len(fields) > 0 {
 		if l.Data, err = marshal(fields); err != nil {
-			return journal.Errorf(journal.CodeInternal, "event %d cannot be written: %w", e.Seq, err)
+			return cairnerr.Errorf(cairnerr.CodeInternal, "event %d cannot be written: %w", e.Seq, err)
 		}
 	}
 	if !saysTheSame(&l, run, e, enc) {
 		l.Raw = enc.Data
 		if !saysTheSame(&l, run, e, enc) {
-			return journal.Errorf(journal.CodeInternal, "event %d cannot be written such that it reads the same", e.Seq)
+			return cairnerr.Errorf(cairnerr.CodeInternal, "event %d cannot be written such that it reads the same", e.Seq)
 		}
 	}
 	return writeLine(out, &l)
@@ -101,10 +102,10 @@ func newValue(p journal.Payload) *value {
 func writeLine(out *bufio.Writer, v any) error {
 	text, err := marshal(v)
 	if err != nil {
-		return journal.Errorf(journal.CodeInternal, "a line cannot be written: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeInternal, "a line cannot be written: %w", err)
 	}
 	if len(text) > maxLine {
-		return journal.Errorf(journal.CodePayloadTooLarge, "an event has a line of %d bytes; at most %d are allowed", len(text), maxLine)
+		return cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "an event has a line of %d bytes; at most %d are allowed", len(text), maxLine)
 	}
 	if _, err = out.Write(text); err == nil {
 		err = out.WriteByte('\n')

@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/cairn-workflow/cairn/cairnerr"
+
 // Command is what somebody wants to happen to one run.
 //
 // A command is atomic, unless PerEvent is set: then each event is accepted or refused alone, and the accepted
@@ -27,7 +29,7 @@ type Guards struct {
 	// Owner is the epoch in which the caller owns the run. A command without it comes from outside; in dialect Engine
 	// most events are the owner's alone.
 	Owner Ownership
-	// Seq is the last event that the caller has seen; 0: not checked. Another last event gives [CodePrecondition].
+	// Seq is the last event that the caller has seen; 0: not checked. Another last event gives [cairnerr.CodePrecondition].
 	Seq int64
 	// Status lists the run's states in which the command is accepted; empty: not checked.
 	Status []Status
@@ -171,7 +173,7 @@ type Result struct {
 
 // Outcome is what became of one event of a command.
 type Outcome struct {
-	Err *Error // nil: accepted
+	Err *cairnerr.Error // nil: accepted
 	// Appended is the event's place in Result.Appended, -1 if it wrote nothing because all was as it asked.
 	Appended int
 	// Seq is the event in the journal: the one appended, or the older one that a repeated delivery stands for.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestGuards(t *testing.T) {
@@ -11,29 +13,29 @@ func TestGuards(t *testing.T) {
 	note := []Event{{Data: &Annotated{Name: "n"}}}
 	for name, test := range map[string]struct {
 		guards Guards
-		code   Code
+		code   cairnerr.Code
 	}{
 		"none":               {Guards{}, ""},
 		"sequence":           {Guards{Seq: 3}, ""},
-		"older sequence":     {Guards{Seq: 2}, CodePrecondition},
-		"later sequence":     {Guards{Seq: 4}, CodePrecondition},
+		"older sequence":     {Guards{Seq: 2}, cairnerr.CodePrecondition},
+		"later sequence":     {Guards{Seq: 4}, cairnerr.CodePrecondition},
 		"status":             {Guards{Status: []Status{StatusPending, StatusRunning}}, ""},
-		"another status":     {Guards{Status: []Status{StatusPending}}, CodePrecondition},
+		"another status":     {Guards{Status: []Status{StatusPending}}, cairnerr.CodePrecondition},
 		"hook":               {Guards{Hook: h1}, ""},
-		"another hook":       {Guards{Hook: h2}, CodeHookNotFound},
+		"another hook":       {Guards{Hook: h2}, cairnerr.CodeHookNotFound},
 		"delivery":           {Guards{Delivery: Delivery{m1, 2}}, ""},
-		"earlier delivery":   {Guards{Delivery: Delivery{m1, 1}}, CodeStaleDelivery},
-		"unknown message":    {Guards{Delivery: Delivery{testID(62), 1}}, CodeStaleDelivery},
-		"owner of the World": {Guards{Owner: Ownership{Incarnation: p1}}, CodeStaleEpoch},
+		"earlier delivery":   {Guards{Delivery: Delivery{m1, 1}}, cairnerr.CodeStaleDelivery},
+		"unknown message":    {Guards{Delivery: Delivery{testID(62), 1}}, cairnerr.CodeStaleDelivery},
+		"owner of the World": {Guards{Owner: Ownership{Incarnation: p1}}, cairnerr.CodeStaleEpoch},
 	} {
 		b := newRun(t, World3, started(), about(h1, &HookCreated{Token: "t"}))
 		b.outside.Deliveries[m1] = 2
 		_, err := b.try(&Command{Events: note, Guards: test.guards})
-		require.Equal(t, test.code, CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 
 		if test.guards.Delivery.Message.IsZero() && name != "none" && name != "owner of the World" {
 			_, err = newBench().try(&Command{Events: []Event{{Data: birth(World3)}}, Guards: test.guards})
-			require.Equal(t, CodeRunNotFound, CodeOf(err), "%s: no run has that", name)
+			require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err), "%s: no run has that", name)
 		}
 	}
 }
@@ -49,7 +51,7 @@ func TestDeliveryIsUsedOnce(t *testing.T) {
 	require.Equal(t, m1, res.Effects.Done)
 	require.Len(t, res.Effects.Messages, 1)
 	_, err := b.try(cmd())
-	require.Equal(t, CodeStaleDelivery, CodeOf(err), "a second command of the batch finds the message done")
+	require.Equal(t, cairnerr.CodeStaleDelivery, cairnerr.CodeOf(err), "a second command of the batch finds the message done")
 
 	b.outside.Deliveries[m1] = 1
 	_, err = b.state(theRun).Reduce(&Command{Namespace: ns, Run: theRun, Guards: cmd().Guards}, b.env(), b.outside)
@@ -69,13 +71,13 @@ func TestPerEvent(t *testing.T) {
 	}
 	b := newRun(t, World6, started())
 	_, err := b.try(&Command{Events: events})
-	require.Equal(t, CodeStepExists, CodeOf(err), "an atomic command is accepted or refused as one")
+	require.Equal(t, cairnerr.CodeStepExists, cairnerr.CodeOf(err), "an atomic command is accepted or refused as one")
 	require.Equal(t, int64(2), b.state(theRun).Seq)
 
 	res, err := b.try(&Command{Events: events, PerEvent: true})
 	require.NoError(t, err)
 	require.Equal(t, []EventType{EventStepCreated, EventStepStarted, EventStepCompleted}, types(res.Appended))
-	require.Equal(t, []Code{"", CodeStepExists, "", CodeStepNotFound, ""}, codes(res.Outcomes))
+	require.Equal(t, []cairnerr.Code{"", cairnerr.CodeStepExists, "", cairnerr.CodeStepNotFound, ""}, codes(res.Outcomes))
 	for i, want := range []Outcome{{Appended: 0, Seq: 3}, {Appended: -1}, {Appended: 1, Seq: 4}, {Appended: -1}, {Appended: 2, Seq: 5}} {
 		require.Equal(t, want.Appended, res.Outcomes[i].Appended)
 		require.Equal(t, want.Seq, res.Outcomes[i].Seq)
@@ -86,13 +88,13 @@ func TestPerEvent(t *testing.T) {
 		_, err := newRun(t, World6, started()).try(&Command{Events: []Event{sample(e, World6)}, PerEvent: true})
 		switch e {
 		case EventRunCreated, EventRunStarted, EventRunCancelled, EventHookCreated, EventHookDisposed, EventAttrSet:
-			require.Equal(t, CodeUnsupported, CodeOf(err), "%s refuses the whole command", e)
+			require.Equal(t, cairnerr.CodeUnsupported, cairnerr.CodeOf(err), "%s refuses the whole command", e)
 		default:
 			require.NoError(t, err, "%s", e)
 		}
 	}
 	_, err = newBench().try(&Command{Events: events, PerEvent: true})
-	require.Equal(t, CodeRunNotFound, CodeOf(err))
+	require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err))
 }
 
 func TestStartKey(t *testing.T) {
@@ -116,10 +118,10 @@ func TestStartKey(t *testing.T) {
 	require.Nil(t, b.state(another).Run)
 
 	_, err = start(another, "other")
-	require.Equal(t, CodeStartKeyConflict, CodeOf(err))
-	require.Equal(t, 409, AsError(err).Status())
+	require.Equal(t, cairnerr.CodeStartKeyConflict, cairnerr.CodeOf(err))
+	require.Equal(t, 409, cairnerr.AsError(err).Status())
 	_, err = start(theRun, "in")
-	require.Equal(t, CodeRunExists, CodeOf(err))
+	require.Equal(t, cairnerr.CodeRunExists, cairnerr.CodeOf(err))
 
 	for _, c := range []*RunCreated{{Workflow: "v", StartKey: "k"}, {Workflow: "w", StartKey: "l"}} {
 		res, err := newBench().outsider(Event{Data: c})
@@ -157,4 +159,12 @@ func TestTouches(t *testing.T) {
 		HooksMade: []ID{h1},
 	}, cmd.Touches())
 	require.Equal(t, []string{"t"}, cmd.Tokens())
+}
+
+func TestRefusalsAreErrors(t *testing.T) {
+	t.Parallel()
+	_, err := newBench().write(started())
+	var e *cairnerr.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, 404, e.Status())
 }

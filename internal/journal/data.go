@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/cairn-workflow/cairn/cairnerr"
+
 // Payload is a value of the user's in its envelope (package payload). The journal never looks inside.
 type Payload []byte
 
@@ -50,9 +52,9 @@ type RunCompleted struct {
 
 // RunFailed is the bad end of a run.
 type RunFailed struct {
-	Error     *Error  `cbor:"1,keyasint,omitempty"`
-	ErrorCode string  `cbor:"2,keyasint,omitempty"` // in clear, where Value is opaque
-	Value     Payload `cbor:"-"`                    // World spec 4 and later: the error as the app serialised it
+	Error     *cairnerr.Error `cbor:"1,keyasint,omitempty"`
+	ErrorCode string          `cbor:"2,keyasint,omitempty"` // in clear, where Value is opaque
+	Value     Payload         `cbor:"-"`                    // World spec 4 and later: the error as the app serialised it
 }
 
 // RunCancelled is the end of a run that was asked to stop.
@@ -82,9 +84,9 @@ type StepStarted struct {
 
 // StepRetrying records a failed attempt that will be repeated.
 type StepRetrying struct {
-	Name       string `cbor:"1,keyasint,omitempty"`
-	Error      *Error `cbor:"2,keyasint,omitempty"`
-	RetryAfter Time   `cbor:"3,keyasint,omitempty"`
+	Name       string          `cbor:"1,keyasint,omitempty"`
+	Error      *cairnerr.Error `cbor:"2,keyasint,omitempty"`
+	RetryAfter Time            `cbor:"3,keyasint,omitempty"`
 	// Streams are those that the attempt has written to: what it wrote does not hold.
 	Streams []string `cbor:"4,keyasint,omitempty"`
 	Value   Payload  `cbor:"-"`
@@ -109,12 +111,12 @@ type StepCompleted struct {
 
 // StepFailed records that a step has failed for good.
 type StepFailed struct {
-	Name      string `cbor:"1,keyasint,omitempty"`
-	Attempt   int    `cbor:"2,keyasint,omitempty"`
-	StartedAt Time   `cbor:"3,keyasint,omitempty"`
-	Digest    []byte `cbor:"4,keyasint,omitempty"`
-	Error     *Error `cbor:"6,keyasint,omitempty"`
-	Took      int64  `cbor:"7,keyasint,omitempty"`
+	Name      string          `cbor:"1,keyasint,omitempty"`
+	Attempt   int             `cbor:"2,keyasint,omitempty"`
+	StartedAt Time            `cbor:"3,keyasint,omitempty"`
+	Digest    []byte          `cbor:"4,keyasint,omitempty"`
+	Error     *cairnerr.Error `cbor:"6,keyasint,omitempty"`
+	Took      int64           `cbor:"7,keyasint,omitempty"`
 	// Streams are those that the last attempt has written to: what it wrote does not hold.
 	Streams []string `cbor:"8,keyasint,omitempty"`
 	Input   Payload  `cbor:"-"`
@@ -144,9 +146,9 @@ type HookReceived struct {
 
 // HookReplied answers a delivery.
 type HookReplied struct {
-	To    int64   `cbor:"1,keyasint"` // the event of the delivery
-	Error *Error  `cbor:"2,keyasint,omitempty"`
-	Value Payload `cbor:"-"`
+	To    int64           `cbor:"1,keyasint"` // the event of the delivery
+	Error *cairnerr.Error `cbor:"2,keyasint,omitempty"`
+	Value Payload         `cbor:"-"`
 }
 
 // HookDisposed closes a hook and frees its token.
@@ -168,9 +170,9 @@ type WaitCreated struct {
 
 // WaitCompleted ends a wait.
 type WaitCompleted struct {
-	ResumeAt Time    `cbor:"1,keyasint,omitempty"` // when the time had come, or a poll was ready; zero: it was not needed any more
-	Error    *Error  `cbor:"2,keyasint,omitempty"` // why a poll failed
-	Result   Payload `cbor:"-"`
+	ResumeAt Time            `cbor:"1,keyasint,omitempty"` // when the time had come, or a poll was ready; zero: it was not needed any more
+	Error    *cairnerr.Error `cbor:"2,keyasint,omitempty"` // why a poll failed
+	Result   Payload         `cbor:"-"`
 }
 
 // AttrSet changes attributes of the run.
@@ -198,8 +200,8 @@ type CancelRequested struct {
 
 // RunParked stops a run until somebody has looked at it.
 type RunParked struct {
-	Error *Error `cbor:"1,keyasint"`
-	Actor string `cbor:"2,keyasint,omitempty"`
+	Error *cairnerr.Error `cbor:"1,keyasint"`
+	Actor string          `cbor:"2,keyasint,omitempty"`
 	// Asked says that somebody paused the run: its owner keeps it until what is under way has ended, and begins nothing new.
 	Asked bool `cbor:"3,keyasint,omitempty"`
 }

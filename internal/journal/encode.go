@@ -4,6 +4,8 @@ import (
 	"reflect"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Encoded is an event's data as it is stored: the small fields in one blob, the user's values beside it.
@@ -43,7 +45,7 @@ func EncodeData(d Data) (Encoded, error) {
 	var enc Encoded
 	blob, err := dataEncoding.Marshal(d)
 	if err != nil {
-		return enc, Errorf(CodeMalformed, "encode %s: %w", d.EventType(), err)
+		return enc, cairnerr.Errorf(cairnerr.CodeMalformed, "encode %s: %w", d.EventType(), err)
 	}
 	if len(blob) != 1 || blob[0] != emptyMap {
 		enc.Data = blob
@@ -58,16 +60,16 @@ func EncodeData(d Data) (Encoded, error) {
 	return enc, nil
 }
 
-// DecodeData reads what [EncodeData] wrote. An event type that this program does not know gives [CodeUnknownEvent]: the
+// DecodeData reads what [EncodeData] wrote. An event type that this program does not know gives [cairnerr.CodeUnknownEvent]: the
 // run was written by a newer program, and is left to it.
 func DecodeData(t EventType, enc Encoded) (Data, error) {
 	if !t.Known() {
-		return nil, Errorf(CodeUnknownEvent, "event type %d was written by a newer program", t)
+		return nil, cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event type %d was written by a newer program", t)
 	}
 	d := newData[t]()
 	if len(enc.Data) > 0 {
 		if err := dataDecoding.Unmarshal(enc.Data, d); err != nil {
-			return nil, Errorf(CodeCorrupt, "decode %s: %w", t, err)
+			return nil, cairnerr.Errorf(cairnerr.CodeCorrupt, "decode %s: %w", t, err)
 		}
 	}
 	in, out := d.payloads()

@@ -9,6 +9,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"github.com/fxamacker/cbor/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestDataRoundTrips(t *testing.T) {
@@ -102,7 +104,7 @@ func TestDecodeRefuses(t *testing.T) {
 	t.Parallel()
 	for _, e := range []EventType{0, eventTypes, 255} {
 		_, err := DecodeData(e, Encoded{})
-		require.Equal(t, CodeUnknownEvent, CodeOf(err), "%s", e)
+		require.Equal(t, cairnerr.CodeUnknownEvent, cairnerr.CodeOf(err), "%s", e)
 	}
 	for name, blob := range map[string][]byte{
 		"cut":        {0xa1, 0x01},
@@ -113,7 +115,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"deep":       append([]byte{0xa1, 0x09}, []byte(strings.Repeat("\x81", 64)+"\x00")...),
 	} {
 		_, err := DecodeData(EventRunCreated, Encoded{Data: blob})
-		require.Equal(t, CodeCorrupt, CodeOf(err), name)
+		require.Equal(t, cairnerr.CodeCorrupt, cairnerr.CodeOf(err), name)
 	}
 }
 
@@ -129,7 +131,7 @@ func TestDecodeIgnoresFieldsOfNewerWriters(t *testing.T) {
 // An error's text is the user's, and may be anything. What was written must be readable.
 func TestTextThatIsNotUTF8IsReadBack(t *testing.T) {
 	t.Parallel()
-	want := &StepFailed{Error: &Error{Code: "e\xff", Message: "bad \xff\xfe", Details: map[string]string{"\xc0": "\x00"}}}
+	want := &StepFailed{Error: &cairnerr.Error{Code: "e\xff", Message: "bad \xff\xfe", Details: map[string]string{"\xc0": "\x00"}}}
 	enc, err := EncodeData(want)
 	require.NoError(t, err)
 	got, err := DecodeData(EventStepFailed, enc)
@@ -148,7 +150,7 @@ func TestFieldNumbers(t *testing.T) {
 			fmt.Fprintf(&out, "%d %s\n", e, e)
 			fields(t, &out, reflect.TypeOf(newData[e]()).Elem())
 		}
-		for _, shared := range []reflect.Type{reflect.TypeFor[Error](), reflect.TypeFor[AttrChange]()} {
+		for _, shared := range []reflect.Type{reflect.TypeFor[cairnerr.Error](), reflect.TypeFor[AttrChange]()} {
 			fmt.Fprintf(&out, "%s\n", shared.Name())
 			fields(t, &out, shared)
 		}
@@ -186,7 +188,7 @@ func FuzzDecodeData(f *testing.F) {
 	f.Fuzz(func(t *testing.T, e uint8, blob, in, out []byte) {
 		d, err := DecodeData(EventType(e), Encoded{Data: blob, Input: in, Output: out})
 		if err != nil {
-			require.Contains(t, []Code{CodeUnknownEvent, CodeCorrupt}, CodeOf(err))
+			require.Contains(t, []cairnerr.Code{cairnerr.CodeUnknownEvent, cairnerr.CodeCorrupt}, cairnerr.CodeOf(err))
 			return
 		}
 		enc, err := EncodeData(d)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func keyed(key string, d Data) Event { return Event{Key: key, Data: d} }
@@ -13,14 +15,14 @@ func keyed(key string, d Data) Event { return Event{Key: key, Data: d} }
 func engineRows() []row {
 	outsider := (*bench).outsider
 	done := keyed("charge", &StepCompleted{Name: "Charge", Attempt: 1, Result: Payload("out"), StartedAt: t0 - 10})
-	failed := keyed("charge", &StepFailed{Name: "Charge", Error: &Error{Code: "declined"}})
+	failed := keyed("charge", &StepFailed{Name: "Charge", Error: &cairnerr.Error{Code: "declined"}})
 	begun := keyed("charge", &StepStarted{Name: "Charge", Input: Payload("in")})
-	retry := keyed("charge", &StepRetrying{Error: &Error{Code: "declined"}, RetryAfter: t0 + 10})
+	retry := keyed("charge", &StepRetrying{Error: &cairnerr.Error{Code: "declined"}, RetryAfter: t0 + 10})
 	hook := keyed("approval", &HookCreated{Token: "t"})
 	received := keyed("approval", &HookReceived{Payload: Payload("p")})
 	wait := keyed("nap", &WaitCreated{ResumeAt: t0 + 1000})
-	parked := Event{Data: &RunParked{Error: &Error{Code: "mismatch"}}}
-	paused := Event{Data: &RunParked{Error: &Error{Code: "paused", Message: "later"}, Actor: "ann", Asked: true}}
+	parked := Event{Data: &RunParked{Error: &cairnerr.Error{Code: "mismatch"}}}
+	paused := Event{Data: &RunParked{Error: &cairnerr.Error{Code: "paused", Message: "later"}, Actor: "ann", Asked: true}}
 	asked := Event{Data: &CancelRequested{Reason: "r", Actor: "a"}}
 	charge := DeriveID(theRun, PrefixStep, "charge")
 	step := func(check func(t *testing.T, step *Step)) func(*testing.T, *State, *Result) {
@@ -30,9 +32,9 @@ func engineRows() []row {
 		}
 	}
 	rows := []row{
-		{name: "twice", given: []Event{started()}, when: started(), code: CodeIllegalTransition, status: 409},
-		{name: "by an outsider", when: started(), from: outsider, code: CodeStaleEpoch, status: 409},
-		{name: "pending", when: ended(), code: CodeIllegalTransition, status: 409},
+		{name: "twice", given: []Event{started()}, when: started(), code: cairnerr.CodeIllegalTransition, status: 409},
+		{name: "by an outsider", when: started(), from: outsider, code: cairnerr.CodeStaleEpoch, status: 409},
+		{name: "pending", when: ended(), code: cairnerr.CodeIllegalTransition, status: 409},
 		{name: "running", given: []Event{started(), hook, wait}, after: 5, when: ended(), then: func(t *testing.T, s *State, _ *Result) {
 			t.Helper()
 			require.Equal(t, t0+5, s.Run.CompletedAt)
@@ -41,10 +43,10 @@ func engineRows() []row {
 			require.Empty(t, s.Hooks)
 			require.Empty(t, s.Waits)
 		}},
-		{name: "by an outsider", given: []Event{started()}, when: ended(), from: outsider, code: CodeStaleEpoch, status: 409},
+		{name: "by an outsider", given: []Event{started()}, when: ended(), from: outsider, code: cairnerr.CodeStaleEpoch, status: 409},
 		{name: "pending", when: cancels(), from: outsider},
 		{name: "running", given: []Event{started()}, when: cancels(), from: outsider},
-		{name: "twice", given: []Event{started(), cancels()}, when: cancels(), from: outsider, code: CodeRunEnded, status: 409},
+		{name: "twice", given: []Event{started(), cancels()}, when: cancels(), from: outsider, code: cairnerr.CodeRunEnded, status: 409},
 
 		{name: "only event of its step", given: []Event{started()}, after: 5, when: done, then: func(t *testing.T, s *State, res *Result) {
 			t.Helper()
@@ -61,13 +63,13 @@ func engineRows() []row {
 			t.Helper()
 			outcome, _ := s.StepOutcome(charge)
 			require.Equal(t, StatusFailed, outcome)
-			require.Equal(t, Code("declined"), InlineStep(theRun, &res.Appended[0]).Error.Code)
+			require.Equal(t, cairnerr.Code("declined"), InlineStep(theRun, &res.Appended[0]).Error.Code)
 		}},
-		{name: "by an outsider, unknown", given: []Event{started()}, when: done, from: outsider, code: CodeStepNotFound, status: 404},
+		{name: "by an outsider, unknown", given: []Event{started()}, when: done, from: outsider, code: cairnerr.CodeStepNotFound, status: 404},
 		{name: "by an outsider, started", given: []Event{started(), begun}, when: done, from: outsider},
-		{name: "by an outsider, ended: the ghost", given: []Event{started(), begun, ended()}, when: done, from: outsider, code: CodeRunEnded, status: 409},
-		{name: "pending", when: done, code: CodeIllegalTransition, status: 409},
-		{name: "pending", when: keyed("charge", &StepCreated{}), code: CodeIllegalTransition, status: 409},
+		{name: "by an outsider, ended: the ghost", given: []Event{started(), begun, ended()}, when: done, from: outsider, code: cairnerr.CodeRunEnded, status: 409},
+		{name: "pending", when: done, code: cairnerr.CodeIllegalTransition, status: 409},
+		{name: "pending", when: keyed("charge", &StepCreated{}), code: cairnerr.CodeIllegalTransition, status: 409},
 
 		{name: "first start", given: []Event{started()}, after: 5, when: begun, then: step(func(t *testing.T, s *Step) {
 			t.Helper()
@@ -95,15 +97,15 @@ func engineRows() []row {
 			t.Helper()
 			require.Equal(t, 2, s.Attempt)
 		})},
-		{name: "by an outsider, unknown", given: []Event{started()}, when: retry, from: outsider, code: CodeStepNotFound, status: 404},
+		{name: "by an outsider, unknown", given: []Event{started()}, when: retry, from: outsider, code: cairnerr.CodeStepNotFound, status: 404},
 
-		{name: "by an outsider", given: []Event{started()}, when: hook, from: outsider, code: CodeStaleEpoch, status: 409},
+		{name: "by an outsider", given: []Event{started()}, when: hook, from: outsider, code: cairnerr.CodeStaleEpoch, status: 409},
 		{name: "by an outsider", given: []Event{started(), hook}, when: received, from: outsider},
-		{name: "ended", given: []Event{started(), hook, ended()}, when: received, from: outsider, code: CodeRunGone, status: 410},
+		{name: "ended", given: []Event{started(), hook, ended()}, when: received, from: outsider, code: cairnerr.CodeRunGone, status: 410},
 		{name: "by its id", given: []Event{started(), hook}, when: about(DeriveID(theRun, PrefixHook, "approval"), &HookReceived{}), from: outsider},
-		{name: "id and key differ", given: []Event{started()}, when: Event{Entity: h1, Key: "approval", Data: &HookCreated{Token: "t"}}, code: CodeMalformed, status: 400},
-		{name: "names an entity", given: []Event{started()}, when: keyed("charge", &RunCompleted{}), code: CodeMalformed, status: 400},
-		{name: "names none", given: []Event{started()}, when: Event{Data: &StepStarted{}}, code: CodeMalformed, status: 400},
+		{name: "id and key differ", given: []Event{started()}, when: Event{Entity: h1, Key: "approval", Data: &HookCreated{Token: "t"}}, code: cairnerr.CodeMalformed, status: 400},
+		{name: "names an entity", given: []Event{started()}, when: keyed("charge", &RunCompleted{}), code: cairnerr.CodeMalformed, status: 400},
+		{name: "names none", given: []Event{started()}, when: Event{Data: &StepStarted{}}, code: cairnerr.CodeMalformed, status: 400},
 
 		{name: "first", given: []Event{started()}, after: 5, when: asked, from: outsider, then: func(t *testing.T, s *State, _ *Result) {
 			t.Helper()
@@ -112,7 +114,7 @@ func engineRows() []row {
 			require.Equal(t, "cancelling", s.Run.Phase())
 		}},
 		{name: "twice", given: []Event{started(), asked}, when: asked, from: outsider, nothing: true},
-		{name: "ended", given: []Event{started(), ended()}, when: asked, from: outsider, code: CodeRunEnded, status: 409},
+		{name: "ended", given: []Event{started(), ended()}, when: asked, from: outsider, code: cairnerr.CodeRunEnded, status: 409},
 		{name: "after a request to cancel", given: []Event{started(), asked}, when: done},
 
 		{name: "running", given: []Event{started()}, after: 5, when: parked, then: func(t *testing.T, s *State, _ *Result) {
@@ -128,7 +130,7 @@ func engineRows() []row {
 			require.Equal(t, []ID{theRun}, res.Effects.Wake, "and is told")
 		}},
 		{name: "under way while paused", given: []Event{started(), paused}, when: keyed("a", &StepCompleted{Name: "a"})},
-		{name: "paused for a long reason", given: []Event{started()}, when: Event{Data: &RunParked{Error: &Error{Message: strings.Repeat("x", MaxReason+1)}, Asked: true}}, from: outsider, code: CodeLimitExceeded, status: 400},
+		{name: "paused for a long reason", given: []Event{started()}, when: Event{Data: &RunParked{Error: &cairnerr.Error{Message: strings.Repeat("x", MaxReason+1)}, Asked: true}}, from: outsider, code: cairnerr.CodeLimitExceeded, status: 400},
 		{name: "twice", given: []Event{started(), parked}, when: parked, from: outsider, nothing: true},
 		{name: "parked", given: []Event{started(), parked}, after: 5, when: Event{Data: &RunResumed{}}, from: outsider, then: func(t *testing.T, s *State, res *Result) {
 			t.Helper()
@@ -136,26 +138,26 @@ func engineRows() []row {
 			require.Equal(t, t0+5, s.Run.WakeAt, "somebody should take it")
 			require.Equal(t, []ID{theRun}, res.Effects.Wake)
 		}},
-		{name: "not parked", given: []Event{started()}, when: Event{Data: &RunResumed{}}, from: outsider, code: CodeIllegalTransition, status: 409},
+		{name: "not parked", given: []Event{started()}, when: Event{Data: &RunResumed{}}, from: outsider, code: cairnerr.CodeIllegalTransition, status: 409},
 		{name: "received while parked", given: []Event{started(), hook, parked}, when: received, from: outsider, then: func(t *testing.T, s *State, res *Result) {
 			t.Helper()
 			require.Zero(t, s.Run.WakeAt)
 			require.Empty(t, res.Effects.Wake)
 		}},
 		{name: "ended", given: []Event{started(), ended()}, when: Event{Data: &Annotated{Name: "n"}}, from: outsider},
-		{name: "without a name", when: Event{Data: &Annotated{}}, from: outsider, code: CodeMalformed, status: 400},
-		{name: "only we write it", given: []Event{started()}, when: keyed("approval", &HookConflict{Token: "t"}), code: CodeUnsupported, status: 400},
-		{name: "the same change", given: []Event{keyed("tag", &AttrSet{Changes: []AttrChange{{Key: "a"}}})}, when: keyed("tag", &AttrSet{Changes: []AttrChange{{Key: "a"}}}), code: CodeAttributeExists, status: 409},
+		{name: "without a name", when: Event{Data: &Annotated{}}, from: outsider, code: cairnerr.CodeMalformed, status: 400},
+		{name: "only we write it", given: []Event{started()}, when: keyed("approval", &HookConflict{Token: "t"}), code: cairnerr.CodeUnsupported, status: 400},
+		{name: "the same change", given: []Event{keyed("tag", &AttrSet{Changes: []AttrChange{{Key: "a"}}})}, when: keyed("tag", &AttrSet{Changes: []AttrChange{{Key: "a"}}}), code: cairnerr.CodeAttributeExists, status: 409},
 	}
 	for _, late := range []Event{begun, retry, done, failed} {
 		rows = append(rows,
-			row{name: "completed", given: []Event{started(), done}, when: late, code: CodeStepFinished, status: 409},
-			row{name: "completed, with a row", given: []Event{started(), begun, done}, when: late, code: CodeStepFinished, status: 409},
-			row{name: "failed", given: []Event{started(), failed}, when: late, code: CodeStepFinished, status: 409},
+			row{name: "completed", given: []Event{started(), done}, when: late, code: cairnerr.CodeStepFinished, status: 409},
+			row{name: "completed, with a row", given: []Event{started(), begun, done}, when: late, code: cairnerr.CodeStepFinished, status: 409},
+			row{name: "failed", given: []Event{started(), failed}, when: late, code: cairnerr.CodeStepFinished, status: 409},
 		)
 	}
 	for _, late := range []Event{ended(), {Data: &RunFailed{}}, begun, retry, done, failed, hook, wait, parked, keyed("nap", &WaitCompleted{})} {
-		rows = append(rows, row{name: "ghost", given: []Event{started(), begun, hook, wait, cancels()}, when: late, code: CodeRunEnded, status: 409})
+		rows = append(rows, row{name: "ghost", given: []Event{started(), begun, hook, wait, cancels()}, when: late, code: cairnerr.CodeRunEnded, status: 409})
 	}
 	return rows
 }
@@ -184,18 +186,18 @@ func TestOldEpochChangesNothing(t *testing.T) {
 			b := newRun(t, Engine, started(), keyed("charge", &StepStarted{}), keyed("approval", &HookCreated{Token: "t"}), keyed("nap", &WaitCreated{}))
 			ev := sample(e, Engine)
 			_, err := b.try(&Command{Events: []Event{ev}, Guards: Guards{Owner: ghost}})
-			want := CodeStaleEpoch
+			want := cairnerr.CodeStaleEpoch
 			if e == EventRunCreated {
-				want = CodeRunExists
+				want = cairnerr.CodeRunExists
 			}
-			require.Equal(t, want, CodeOf(err), "%s: %s: %v", name, e, err)
+			require.Equal(t, want, cairnerr.CodeOf(err), "%s: %s: %v", name, e, err)
 		}
 		b := newRun(t, Engine)
 		_, err := b.try(&Command{
 			Events: []Event{{Data: &RunStarted{Create: birth(Engine)}}, keyed("charge", &StepCompleted{}), ended()},
 			Guards: Guards{Owner: ghost},
 		})
-		require.Equal(t, CodeStaleEpoch, CodeOf(err), "%s: creation data is no way around the fence", name)
+		require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err), "%s: creation data is no way around the fence", name)
 	}
 }
 
@@ -203,7 +205,7 @@ func TestEngineRunWithoutOwner(t *testing.T) {
 	t.Parallel()
 	b := newBench()
 	_, err := b.outsider(Event{Data: &RunStarted{Create: birth(Engine)}})
-	require.Equal(t, CodeStaleEpoch, CodeOf(err), "only an owner starts a run, also one that he creates with it")
+	require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err), "only an owner starts a run, also one that he creates with it")
 
 	c := birth(Engine)
 	c.StartAt = t0 + 5000

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // EventType says what happened. Its number is stored and never changes; its name is on the wire.
@@ -80,7 +82,7 @@ func ParseEventType(name string) (EventType, error) {
 			return t, nil
 		}
 	}
-	return 0, Errorf(CodeUnknownEvent, "unknown event type %q; known are %s", name, strings.Join(eventNames[1:], ", "))
+	return 0, cairnerr.Errorf(cairnerr.CodeUnknownEvent, "unknown event type %q; known are %s", name, strings.Join(eventNames[1:], ", "))
 }
 
 // About returns the kind of entity that events of this type are about, "" for the run itself.
@@ -147,5 +149,5 @@ func ParseEventID(s string, d Dialect) (int64, error) {
 			return seq, nil
 		}
 	}
-	return 0, Errorf(CodeMalformed, "bad event id: want %s and 26 digits", PrefixEvent)
+	return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "bad event id: want %s and 26 digits", PrefixEvent)
 }

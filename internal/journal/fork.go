@@ -8,6 +8,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // ForkedFrom is the attribute by which the forks of a run are found.
@@ -63,14 +65,14 @@ func (e *Event) IsOutline() bool {
 // command must say in whose name it is written. The log of the source may be an outline: see [Event.IsOutline].
 func Fork(namespace string, source *Run, ref int64, log []Event, run ID, spec *ForkSpec) (*Command, error) {
 	if len(log) == 0 {
-		return nil, Errorf(CodeCorrupt, "%s has no events", PrefixRun.Format(source.ID))
+		return nil, cairnerr.Errorf(cairnerr.CodeCorrupt, "%s has no events", PrefixRun.Format(source.ID))
 	}
 	created, ok := log[0].Data.(*RunCreated)
 	switch {
 	case !ok || created.Dialect != Engine:
-		return nil, Errorf(CodeUnsupported, "only runs of dialect engine can be forked")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "only runs of dialect engine can be forked")
 	case (spec.From == "") == (len(spec.Drop) == 0):
-		return nil, Errorf(CodeMalformed, "say what the fork does again: either the key from which on, or a set of keys")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "say what the fork does again: either the key from which on, or a set of keys")
 	}
 	p := &forkPlan{
 		log: log, spec: spec, from: math.MaxInt64, asked: math.MaxInt64, drop: map[string]bool{}, first: map[string]int64{}, over: map[string]bool{},
@@ -86,7 +88,7 @@ func Fork(namespace string, source *Run, ref int64, log []Event, run ID, spec *F
 	}
 	for _, key := range again {
 		if p.first[key] == 0 {
-			return nil, Errorf(CodeStepNotFound, "nothing in %s has the key %q: its history shows the keys", PrefixRun.Format(source.ID), key)
+			return nil, cairnerr.Errorf(cairnerr.CodeStepNotFound, "nothing in %s has the key %q: its history shows the keys", PrefixRun.Format(source.ID), key)
 		}
 		p.drop[key] = true
 	}
@@ -171,7 +173,7 @@ func (p *forkPlan) find() error {
 		switch d := e.Data.(type) {
 		case nil:
 			if !e.IsOutline() {
-				return Errorf(CodeUnknownEvent, "event %d was written by a newer program: let that fork the run", e.Seq)
+				return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program: let that fork the run", e.Seq)
 			}
 		case *CancelRequested:
 			p.asked = min(p.asked, e.Seq)
@@ -329,10 +331,10 @@ func (r *reduction) keep(before int) error {
 			continue
 		}
 		if !r.result.created || r.s.Run == nil || r.s.Run.ForkedFrom.IsZero() {
-			return Errorf(CodeIllegalTransition, "events of another run are taken over with the birth of a fork, and only then")
+			return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "events of another run are taken over with the birth of a fork, and only then")
 		}
 		if k.Ref == 0 || k.First < 1 || k.Last < k.First {
-			return Errorf(CodeMalformed, "events %d to %d of another run cannot be taken over", k.First, k.Last)
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "events %d to %d of another run cannot be taken over", k.First, k.Last)
 		}
 		r.result.Kept = append(r.result.Kept, Kept{To: r.s.Seq + 1, Ref: k.Ref, First: k.First, Last: k.Last})
 		r.s.setSeq(r.s.Seq + k.Last - k.First + 1)

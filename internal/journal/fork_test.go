@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // forkOf reduces a fork of the run that tests are about.
@@ -27,9 +29,9 @@ func forked(t *testing.T) *bench {
 		started(),
 		keyed("reserve", &StepCompleted{Name: "Reserve", Digest: []byte("d"), Result: Payload("r1")}),
 		keyed("charge", &StepStarted{Name: "Charge", Input: Payload("card")}),
-		keyed("charge", &StepRetrying{Error: &Error{Code: "busy"}}),
+		keyed("charge", &StepRetrying{Error: &cairnerr.Error{Code: "busy"}}),
 		keyed("charge", &StepStarted{}),
-		keyed("charge", &StepFailed{Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &Error{Code: "declined"}}),
+		keyed("charge", &StepFailed{Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &cairnerr.Error{Code: "declined"}}),
 		keyed("nap", &WaitCreated{ResumeAt: t0 + 5000, Kind: "sleep"}),
 		keyed("nap", &WaitCompleted{ResumeAt: t0 + 5000}),
 		keyed("limit", &WaitCreated{ResumeAt: t0 + 1e6, Kind: "deadline"}),
@@ -65,7 +67,7 @@ func TestFork(t *testing.T) {
 		Attributes: map[string]string{"$x": "1", ForkedFrom: PrefixRun.Format(theRun)},
 	}, res.Appended[0].Data, "nobody waits for the fork, and its start key is its own")
 	require.Equal(t, &StepFailed{
-		Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &Error{Code: "declined"}, Input: Payload("card"),
+		Name: "Charge", Attempt: 2, StartedAt: t0 + 3000, Error: &cairnerr.Error{Code: "declined"}, Input: Payload("card"),
 	}, res.Appended[3].Data, "with what only earlier events say")
 	require.Equal(t, &HookCreated{Token: "new token", Metadata: Payload("m")}, res.Appended[6].Data)
 	require.Equal(t, At{received.At, Payload("yes")}, at(res.Appended[7]), "it came when it came")
@@ -107,7 +109,7 @@ func TestForkWithout(t *testing.T) {
 // What a run did after it was asked to stop is not kept.
 func TestForkOfACancelledRun(t *testing.T) {
 	t.Parallel()
-	b := newRun(t, Engine, started(), keyed("a", &StepCompleted{}), Event{Data: &CancelRequested{}}, keyed("b", &StepFailed{Error: &Error{Code: "cancelled"}}), keyed("c", &StepCompleted{}), Event{Data: &RunCancelled{}})
+	b := newRun(t, Engine, started(), keyed("a", &StepCompleted{}), Event{Data: &CancelRequested{}}, keyed("b", &StepFailed{Error: &cairnerr.Error{Code: "cancelled"}}), keyed("c", &StepCompleted{}), Event{Data: &RunCancelled{}})
 	res := b.forkOf(t, theRun, another, ForkSpec{From: "c"})
 	require.Equal(t, []EventType{EventRunCreated, EventRunStarted, EventStepCompleted}, types(res.Appended))
 }
@@ -155,20 +157,20 @@ func TestForkRefuses(t *testing.T) {
 	for _, c := range []struct {
 		b    *bench
 		spec ForkSpec
-		code Code
+		code cairnerr.Code
 	}{
-		{world, ForkSpec{From: "a"}, CodeUnsupported},
-		{b, ForkSpec{}, CodeMalformed},
-		{b, ForkSpec{From: "a", Drop: []string{"a"}}, CodeMalformed},
-		{b, ForkSpec{From: "charge"}, CodeStepNotFound},
-		{b, ForkSpec{Drop: []string{"a", "charge"}}, CodeStepNotFound},
-		{b, ForkSpec{Drop: []string{"a", ""}}, CodeStepNotFound},
+		{world, ForkSpec{From: "a"}, cairnerr.CodeUnsupported},
+		{b, ForkSpec{}, cairnerr.CodeMalformed},
+		{b, ForkSpec{From: "a", Drop: []string{"a"}}, cairnerr.CodeMalformed},
+		{b, ForkSpec{From: "charge"}, cairnerr.CodeStepNotFound},
+		{b, ForkSpec{Drop: []string{"a", "charge"}}, cairnerr.CodeStepNotFound},
+		{b, ForkSpec{Drop: []string{"a", ""}}, cairnerr.CodeStepNotFound},
 	} {
 		_, err := Fork(ns, c.b.state(theRun).Run, 1, c.b.logs[theRun], another, &c.spec)
-		require.Equal(t, c.code, CodeOf(err))
+		require.Equal(t, c.code, cairnerr.CodeOf(err))
 	}
 	_, err := Fork(ns, b.state(theRun).Run, 1, nil, another, &ForkSpec{From: "a"})
-	require.Equal(t, CodeCorrupt, CodeOf(err))
+	require.Equal(t, cairnerr.CodeCorrupt, cairnerr.CodeOf(err))
 	for _, cmd := range []*Command{
 		{Events: []Event{keyed("b", &StepCompleted{})}, Keeps: []Keep{{Ref: 1, First: 1, Last: 2}}},
 		{Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}, started()}, Keeps: []Keep{{Before: 2, First: 1, Last: 2}}},
@@ -176,10 +178,10 @@ func TestForkRefuses(t *testing.T) {
 	} {
 		cmd.Guards.Owner = Ownership{Incarnation: p1, Epoch: 1}
 		_, err := b.try(cmd)
-		require.Equal(t, CodeMalformed, CodeOf(err))
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 	}
 	_, err = b.try(&Command{
 		Run: another, Events: []Event{{Data: &RunCreated{Workflow: "w", ForkedFrom: theRun}}}, Keeps: []Keep{{Before: 0, Ref: 1, First: 1, Last: 1}},
 	})
-	require.Equal(t, CodeIllegalTransition, CodeOf(err), "nothing comes before its birth")
+	require.Equal(t, cairnerr.CodeIllegalTransition, cairnerr.CodeOf(err), "nothing comes before its birth")
 }

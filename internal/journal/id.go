@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/oklog/ulid/v2"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // ID is the 16 bytes of a ULID: 48 bits of milliseconds, then 80 bits that make it unique.
@@ -57,7 +59,7 @@ func (p Prefix) malformed(s string) error {
 	if len(s) > show {
 		s = s[:show] + "…"
 	}
-	return Errorf(CodeMalformed, "bad id %q: want %s and 26 characters of a ULID", s, p)
+	return cairnerr.Errorf(cairnerr.CodeMalformed, "bad id %q: want %s and 26 characters of a ULID", s, p)
 }
 
 // Time returns the instant at which id was made.

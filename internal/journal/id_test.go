@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestParseID(t *testing.T) {
@@ -45,7 +47,7 @@ func TestParseID(t *testing.T) {
 		"without under": "wrun" + good[5:] + "0",
 	} {
 		_, err := PrefixRun.Parse(bad)
-		require.Equal(t, CodeMalformed, CodeOf(err), name)
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), name)
 		require.Less(t, len(err.Error()), 300, name)
 	}
 }
@@ -158,7 +160,7 @@ func TestEventIDs(t *testing.T) {
 	} {
 		for _, d := range []Dialect{World3, World6} {
 			_, err := ParseEventID(bad, d)
-			require.Equal(t, CodeMalformed, CodeOf(err), bad)
+			require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), bad)
 		}
 	}
 }
@@ -173,7 +175,7 @@ func FuzzParseID(f *testing.F) {
 		for _, p := range []Prefix{PrefixRun, PrefixStep, PrefixEvent, PrefixMessage} {
 			id, err := p.Parse(s)
 			if err != nil {
-				require.Equal(t, CodeMalformed, CodeOf(err))
+				require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 				continue
 			}
 			require.Equal(t, s, p.Format(id), "one id has one text")
@@ -187,7 +189,7 @@ func FuzzParseID(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, s, (&Event{Seq: seq, At: id.Time()}).IDText(id, World3))
 		}
-		if e := new(Error); errors.As(PrefixRun.malformed(s), &e) {
+		if e := new(cairnerr.Error); errors.As(PrefixRun.malformed(s), &e) {
 			require.NotEmpty(t, e.Message)
 		}
 	})

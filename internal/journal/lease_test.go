@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // free returns a bench with a run that waits: nobody owns it, and it has two timers.
@@ -50,7 +52,7 @@ func TestPush(t *testing.T) {
 	require.Empty(t, res.Appended)
 	require.Equal(t, []ID{theRun}, res.Effects.Wake)
 	_, err := b.try(&Command{Lease: LeaseHeed})
-	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 	require.True(t, b.must(t, claim(p1, 1)).Pushed, "who claims it hears of that")
 	require.Zero(t, b.state(theRun).Run.WakeAt)
 	require.False(t, b.must(t, heed(b)).Pushed)
@@ -99,9 +101,9 @@ func TestReleaseRefused(t *testing.T) {
 	t.Parallel()
 	b := newRun(t, Engine, started())
 	_, err := b.try(&Command{Lease: LeaseRelease})
-	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 	_, err = b.try(&Command{Lease: LeaseRelease, Guards: Guards{Owner: Ownership{p2, 1}}})
-	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 	for _, lease := range []Lease{LeaseClaim, LeaseRelease} {
 		_, err = newRun(t, World3).try(&Command{Lease: lease, Guards: Guards{Owner: Ownership{Incarnation: p1}}})
 		require.Error(t, err, "World runs have no owner")
@@ -110,14 +112,14 @@ func TestReleaseRefused(t *testing.T) {
 
 func TestReleaseOfARunThatIsNoMore(t *testing.T) {
 	t.Parallel()
-	for _, last := range []Event{ended(), {Data: &RunParked{Error: &Error{Code: "poison"}}}, {Data: &RunParked{Asked: true}}} {
+	for _, last := range []Event{ended(), {Data: &RunParked{Error: &cairnerr.Error{Code: "poison"}}}, {Data: &RunParked{Asked: true}}} {
 		b := newRun(t, Engine, started(), keyed("nap", &WaitCreated{ResumeAt: t0 + 1000}))
 		b.must(t, &Command{Events: []Event{last}, Lease: LeaseRelease, Guards: Guards{Owner: b.owner()}})
 		require.Zero(t, b.state(theRun).Run.WakeAt, "%s: nothing wakes it", last.Data.EventType())
 		require.True(t, b.state(theRun).Run.Owner.IsZero())
 		b.later(1e9)
 		_, err := b.try(claim(p2, 0))
-		require.Equal(t, CodeNotRunnable, CodeOf(err))
+		require.Equal(t, cairnerr.CodeNotRunnable, cairnerr.CodeOf(err))
 	}
 }
 
@@ -125,12 +127,12 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	b := free(t)
 	_, err := b.try(claim(p2, 0))
-	require.Equal(t, CodeNotRunnable, CodeOf(err), "not due")
+	require.Equal(t, cairnerr.CodeNotRunnable, cairnerr.CodeOf(err), "not due")
 	b.now = t0 + 1000
 	_, err = b.try(claim(p2, 7))
-	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 	_, err = b.try(&Command{Lease: LeaseClaim})
-	require.Equal(t, CodeMalformed, CodeOf(err))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 
 	res := b.must(t, claim(p2, 1))
 	require.Equal(t, p2, res.Run.Owner)
@@ -140,16 +142,16 @@ func TestClaim(t *testing.T) {
 	require.Empty(t, res.Appended, "who executes a run is not in the journal")
 
 	_, err = b.try(claim(p1, 0))
-	require.Equal(t, CodeNotRunnable, CodeOf(err), "owned")
+	require.Equal(t, cairnerr.CodeNotRunnable, cairnerr.CodeOf(err), "owned")
 	_, err = b.try(&Command{Events: []Event{ended()}, Guards: Guards{Owner: Ownership{p1, 1}}})
-	require.Equal(t, CodeStaleEpoch, CodeOf(err))
+	require.Equal(t, cairnerr.CodeStaleEpoch, cairnerr.CodeOf(err))
 
 	b.outside.Fenced[p2] = true
 	res = b.must(t, claim(p1, 2))
 	require.Equal(t, p1, res.Run.Owner, "a fenced owner loses the run")
 	require.Equal(t, int64(3), res.Run.Epoch)
 	_, err = newBench().try(claim(p1, 0))
-	require.Equal(t, CodeRunNotFound, CodeOf(err))
+	require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err))
 }
 
 func TestClaimWithEvents(t *testing.T) {
@@ -165,7 +167,7 @@ func TestClaimWithEvents(t *testing.T) {
 	cmd = claim(p1, 0)
 	cmd.Events = []Event{keyed("charge", &StepCompleted{})}
 	_, err := b.try(cmd)
-	require.Equal(t, CodeNotRunnable, CodeOf(err))
+	require.Equal(t, cairnerr.CodeNotRunnable, cairnerr.CodeOf(err))
 	require.Equal(t, int64(2), b.state(theRun).Seq, "without the claim there are no events")
 }
 
@@ -211,5 +213,5 @@ func TestBornWithOwner(t *testing.T) {
 	require.True(t, res.Run.Owner.IsZero())
 	require.Zero(t, res.Run.Epoch)
 	_, err := newBench().try(&Command{Events: []Event{{Data: birth(Engine)}}, Guards: Guards{Owner: Ownership{p1, 2}}})
-	require.Equal(t, CodeRunNotFound, CodeOf(err), "a later epoch belongs to a run that exists")
+	require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err), "a later epoch belongs to a run that exists")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestRunIDTime(t *testing.T) {
@@ -22,8 +24,8 @@ func TestRunIDTime(t *testing.T) {
 				if ok {
 					require.NoError(t, err)
 				} else {
-					require.Equal(t, CodeMalformed, CodeOf(err), "made at %s", made)
-					require.Equal(t, 400, AsError(err).Status())
+					require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "made at %s", made)
+					require.Equal(t, 400, cairnerr.AsError(err).Status())
 				}
 			}
 		}
@@ -31,7 +33,7 @@ func TestRunIDTime(t *testing.T) {
 	old, err := NewMinter(zeros{}).Mint(1)
 	require.NoError(t, err)
 	_, err = newBench().try(&Command{Run: old, Events: []Event{{Data: birth(Engine)}}})
-	require.Equal(t, CodeMalformed, CodeOf(err), "searches by time rely on ids of every dialect")
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "searches by time rely on ids of every dialect")
 }
 
 func TestSpecVersions(t *testing.T) {
@@ -42,16 +44,16 @@ func TestSpecVersions(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		create RunCreated
-		code   Code
+		code   cairnerr.Code
 	}{
-		"newer":         {RunCreated{Workflow: "w", Dialect: World6, Spec: MaxSpec + 1}, CodeSpecNotSupported},
-		"other dialect": {RunCreated{Workflow: "w", Dialect: World3, Spec: 6}, CodeMalformed},
-		"no spec":       {RunCreated{Workflow: "w", Dialect: World3}, CodeMalformed},
-		"engine":        {RunCreated{Workflow: "w", Dialect: Engine, Spec: 4}, CodeMalformed},
-		"no dialect":    {RunCreated{Workflow: "w", Dialect: dialects}, CodeUnsupported},
+		"newer":         {RunCreated{Workflow: "w", Dialect: World6, Spec: MaxSpec + 1}, cairnerr.CodeSpecNotSupported},
+		"other dialect": {RunCreated{Workflow: "w", Dialect: World3, Spec: 6}, cairnerr.CodeMalformed},
+		"no spec":       {RunCreated{Workflow: "w", Dialect: World3}, cairnerr.CodeMalformed},
+		"engine":        {RunCreated{Workflow: "w", Dialect: Engine, Spec: 4}, cairnerr.CodeMalformed},
+		"no dialect":    {RunCreated{Workflow: "w", Dialect: dialects}, cairnerr.CodeUnsupported},
 	} {
 		_, err := newBench().outsider(Event{Data: &test.create})
-		require.Equal(t, test.code, CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 	}
 }
 
@@ -66,23 +68,23 @@ func TestAttributeLimits(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		set  AttrSet
-		code Code
+		code cairnerr.Code
 	}{
-		"none":               {AttrSet{}, CodeMalformed},
-		"empty key":          {AttrSet{Changes: []AttrChange{{Key: ""}}}, CodeLimitExceeded},
+		"none":               {AttrSet{}, cairnerr.CodeMalformed},
+		"empty key":          {AttrSet{Changes: []AttrChange{{Key: ""}}}, cairnerr.CodeLimitExceeded},
 		"longest key":        {AttrSet{Changes: []AttrChange{{Key: strings.Repeat("ü", MaxAttributeKey)}}}, ""},
-		"long key":           {AttrSet{Changes: []AttrChange{{Key: strings.Repeat("k", MaxAttributeKey+1)}}}, CodeLimitExceeded},
+		"long key":           {AttrSet{Changes: []AttrChange{{Key: strings.Repeat("k", MaxAttributeKey+1)}}}, cairnerr.CodeLimitExceeded},
 		"longest value":      {AttrSet{Changes: []AttrChange{{Key: "k", Value: strings.Repeat("v", MaxAttributeValue)}}}, ""},
-		"long value":         {AttrSet{Changes: []AttrChange{{Key: "k", Value: strings.Repeat("ü", MaxAttributeValue/2) + "v"}}}, CodeLimitExceeded},
-		"not UTF-8":          {AttrSet{Changes: []AttrChange{{Key: "k\xff"}}}, CodeMalformed},
-		"value with NUL":     {AttrSet{Changes: []AttrChange{{Key: "k", Value: "\x00"}}}, CodeMalformed},
-		"reserved":           {AttrSet{Changes: []AttrChange{{Key: "$rootRunId"}}}, CodeUnsupported},
+		"long value":         {AttrSet{Changes: []AttrChange{{Key: "k", Value: strings.Repeat("ü", MaxAttributeValue/2) + "v"}}}, cairnerr.CodeLimitExceeded},
+		"not UTF-8":          {AttrSet{Changes: []AttrChange{{Key: "k\xff"}}}, cairnerr.CodeMalformed},
+		"value with NUL":     {AttrSet{Changes: []AttrChange{{Key: "k", Value: "\x00"}}}, cairnerr.CodeMalformed},
+		"reserved":           {AttrSet{Changes: []AttrChange{{Key: "$rootRunId"}}}, cairnerr.CodeUnsupported},
 		"reserved, allowed":  {AttrSet{AllowReserved: true, Changes: []AttrChange{{Key: "$rootRunId"}}}, ""},
-		"twice":              {AttrSet{Changes: []AttrChange{{Key: "k"}, {Key: "k", Remove: true}}}, CodeMalformed},
+		"twice":              {AttrSet{Changes: []AttrChange{{Key: "k"}, {Key: "k", Remove: true}}}, cairnerr.CodeMalformed},
 		"as many as fit":     {AttrSet{Changes: many(MaxAttributes-1, 20)}, ""},
-		"one too many":       {AttrSet{Changes: many(MaxAttributes, 20)}, CodeLimitExceeded},
+		"one too many":       {AttrSet{Changes: many(MaxAttributes, 20)}, cairnerr.CodeLimitExceeded},
 		"remove what is not": {AttrSet{Changes: []AttrChange{{Key: "none", Remove: true}}}, ""},
-		"too large together": {AttrSet{Changes: many(33, 128)}, CodeLimitExceeded},
+		"too large together": {AttrSet{Changes: many(33, 128)}, cairnerr.CodeLimitExceeded},
 	} {
 		b := newRun(t, World6, about(testID(59), &AttrSet{Changes: []AttrChange{{Key: "first"}}}))
 		_, err := b.write(about(a1, &test.set))
@@ -90,17 +92,17 @@ func TestAttributeLimits(t *testing.T) {
 			require.NoError(t, err, name)
 			requireFolds(t, theRun, b.state(theRun), b.logs[theRun])
 		} else {
-			require.Equal(t, test.code, CodeOf(err), "%s: %v", name, err)
-			require.Equal(t, 400, AsError(err).Status())
+			require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
+			require.Equal(t, 400, cairnerr.AsError(err).Status())
 		}
 	}
 	_, err := newRun(t, World6).write(about(a1, &AttrSet{Changes: many(33, 128)}))
-	require.Equal(t, CodeLimitExceeded, CodeOf(err), "the limit holds for a run without attributes, too")
+	require.Equal(t, cairnerr.CodeLimitExceeded, cairnerr.CodeOf(err), "the limit holds for a run without attributes, too")
 
 	create := birth(World6)
 	create.Attributes = map[string]string{"$parentRunId": "x"}
 	_, err = newBench().outsider(Event{Data: create})
-	require.Equal(t, CodeUnsupported, CodeOf(err))
+	require.Equal(t, cairnerr.CodeUnsupported, cairnerr.CodeOf(err))
 	create.AllowReserved = true
 	b := newBench()
 	res := b.must(t, &Command{Events: []Event{{Data: create}}})
@@ -141,18 +143,18 @@ func TestTextLimits(t *testing.T) {
 			return err
 		}
 		require.NoError(t, try(limit(test.limit)), name)
-		require.Equal(t, CodeLimitExceeded, CodeOf(try(limit(test.limit+1))), name)
-		require.Equal(t, CodeMalformed, CodeOf(try("a\xff")), name)
-		require.Equal(t, CodeMalformed, CodeOf(try("a\x00")), "%s: PostgreSQL would refuse the whole batch", name)
+		require.Equal(t, cairnerr.CodeLimitExceeded, cairnerr.CodeOf(try(limit(test.limit+1))), name)
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(try("a\xff")), name)
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(try("a\x00")), "%s: PostgreSQL would refuse the whole batch", name)
 	}
 	for _, d := range []Data{&RunCancelled{Reason: long}, &CancelRequested{Reason: long}} {
 		_, err := newRun(t, Engine, started()).write(Event{Data: d})
-		require.Equal(t, CodeLimitExceeded, CodeOf(err))
+		require.Equal(t, cairnerr.CodeLimitExceeded, cairnerr.CodeOf(err))
 	}
 	_, err := newRun(t, World3).write(Event{Data: &RunCancelled{Reason: strings.Repeat("ü", MaxReason)}})
 	require.NoError(t, err, "characters, not bytes")
 	_, err = newBench().outsider(Event{Data: &RunCreated{}})
-	require.Equal(t, CodeMalformed, CodeOf(err), "a workflow has a name")
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "a workflow has a name")
 }
 
 func TestCommandLimits(t *testing.T) {
@@ -165,37 +167,37 @@ func TestCommandLimits(t *testing.T) {
 	message := func(m Message) Command { return Command{Messages: []Message{m}} }
 	for name, test := range map[string]struct {
 		cmd    Command
-		code   Code
+		code   cairnerr.Code
 		status int
 	}{
-		"payload in":       {Command{Events: []Event{{Data: &Annotated{Name: "n", Value: big}}}}, CodePayloadTooLarge, 413},
-		"payload out":      {Command{Events: []Event{{Data: &RunCompleted{Output: big}}}}, CodePayloadTooLarge, 413},
+		"payload in":       {Command{Events: []Event{{Data: &Annotated{Name: "n", Value: big}}}}, cairnerr.CodePayloadTooLarge, 413},
+		"payload out":      {Command{Events: []Event{{Data: &RunCompleted{Output: big}}}}, cairnerr.CodePayloadTooLarge, 413},
 		"largest payload":  {Command{Events: []Event{{Data: &Annotated{Name: "n", Value: big[:MaxPayload]}}}}, "", 0},
-		"too many events":  {Command{Events: notes}, CodeLimitExceeded, 400},
+		"too many events":  {Command{Events: notes}, cairnerr.CodeLimitExceeded, 400},
 		"most events":      {Command{Events: notes[:MaxEvents]}, "", 0},
-		"no data":          {Command{Events: []Event{{}}}, CodeUnknownEvent, 400},
-		"type and data":    {Command{Events: []Event{{Type: EventRunFailed, Data: &RunCompleted{}}}}, CodeMalformed, 400},
-		"namespace":        {Command{Namespace: "a\nb"}, CodeMalformed, 400},
+		"no data":          {Command{Events: []Event{{}}}, cairnerr.CodeUnknownEvent, 400},
+		"type and data":    {Command{Events: []Event{{Type: EventRunFailed, Data: &RunCompleted{}}}}, cairnerr.CodeMalformed, 400},
+		"namespace":        {Command{Namespace: "a\nb"}, cairnerr.CodeMalformed, 400},
 		"message":          {message(Message{ID: m1, Queue: "q"}), "", 0},
-		"message, no id":   {message(Message{Queue: "q"}), CodeMalformed, 400},
-		"message, nowhere": {message(Message{ID: m1}), CodeMalformed, 400},
-		"message, queue":   {message(Message{ID: m1, Queue: strings.Repeat("q", MaxName+1)}), CodeLimitExceeded, 400},
-		"message, key":     {message(Message{ID: m1, Queue: "q", Key: strings.Repeat("k", MaxKey+1)}), CodeLimitExceeded, 400},
-		"message, NUL":     {message(Message{ID: m1, Queue: "q\x00"}), CodeMalformed, 400},
-		"message, payload": {message(Message{ID: m1, Queue: "q", Payload: big}), CodePayloadTooLarge, 413},
+		"message, no id":   {message(Message{Queue: "q"}), cairnerr.CodeMalformed, 400},
+		"message, nowhere": {message(Message{ID: m1}), cairnerr.CodeMalformed, 400},
+		"message, queue":   {message(Message{ID: m1, Queue: strings.Repeat("q", MaxName+1)}), cairnerr.CodeLimitExceeded, 400},
+		"message, key":     {message(Message{ID: m1, Queue: "q", Key: strings.Repeat("k", MaxKey+1)}), cairnerr.CodeLimitExceeded, 400},
+		"message, NUL":     {message(Message{ID: m1, Queue: "q\x00"}), cairnerr.CodeMalformed, 400},
+		"message, payload": {message(Message{ID: m1, Queue: "q", Payload: big}), cairnerr.CodePayloadTooLarge, 413},
 	} {
 		_, err := newRun(t, World3).try(&test.cmd)
-		require.Equal(t, test.code, CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 		if err != nil {
-			require.Equal(t, test.status, AsError(err).Status())
+			require.Equal(t, test.status, cairnerr.AsError(err).Status())
 		}
 	}
 	_, err := NewState(ns).Reduce(&Command{Namespace: ns}, newBench().env(), NewOutside())
-	require.Equal(t, CodeMalformed, CodeOf(err), "no run")
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "no run")
 	create := birth(World3)
 	create.Context = make([]byte, MaxContext+1)
 	_, err = newBench().outsider(Event{Data: create})
-	require.Equal(t, CodePayloadTooLarge, CodeOf(err))
+	require.Equal(t, cairnerr.CodePayloadTooLarge, cairnerr.CodeOf(err))
 }
 
 func TestCorrelationIDs(t *testing.T) {
@@ -210,14 +212,14 @@ func TestCorrelationIDs(t *testing.T) {
 // What belongs to a trace is recorded with starts and deliveries, within a limit. A delivery that is repeated under another trace is the same.
 func TestHeaderLimits(t *testing.T) {
 	t.Parallel()
-	for size, code := range map[int]Code{1: "", MaxHeaders: "", MaxHeaders + 1: CodeLimitExceeded} {
+	for size, code := range map[int]cairnerr.Code{1: "", MaxHeaders: "", MaxHeaders + 1: cairnerr.CodeLimitExceeded} {
 		headers := map[string]string{"k": strings.Repeat("v", size-1)}
 		_, err := newBench().outsider(Event{Data: &RunCreated{Workflow: "w", Headers: headers}})
-		require.Equal(t, code, CodeOf(err), "a start with %d bytes", size)
+		require.Equal(t, code, cairnerr.CodeOf(err), "a start with %d bytes", size)
 
 		b := newRun(t, Engine, started(), keyed("hook", &HookCreated{Token: "t"}))
 		_, err = b.outsider(keyed("hook", &HookReceived{Sender: "s", Headers: headers}))
-		require.Equal(t, code, CodeOf(err), "a delivery with %d bytes", size)
+		require.Equal(t, code, cairnerr.CodeOf(err), "a delivery with %d bytes", size)
 		if code == "" {
 			res, err := b.outsider(keyed("hook", &HookReceived{Sender: "s"}))
 			require.NoError(t, err)

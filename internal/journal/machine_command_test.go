@@ -1,6 +1,10 @@
 package journal
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+)
 
 // incarnation is one of two processes.
 func (m *machine) incarnation() ID { return []ID{p1, p2}[m.next(2)] }
@@ -123,11 +127,11 @@ func (m *machine) event(s *State) Event {
 	case 5, 6:
 		return of(step, n, &StepStarted{Name: "n", Lazy: m.next(3) == 0, Input: value})
 	case 7:
-		return of(step, n, &StepRetrying{Error: &Error{Code: "e"}, RetryAfter: m.now + Time(m.next(3)*500)})
+		return of(step, n, &StepRetrying{Error: &cairnerr.Error{Code: "e"}, RetryAfter: m.now + Time(m.next(3)*500)})
 	case 8, 9:
 		return of(step, n, &StepCompleted{Result: value, Attempt: m.next(3), StartedAt: m.now - 1})
 	case 10:
-		return of(step, n, &StepFailed{Error: &Error{Message: "x\xff"}, Input: value})
+		return of(step, n, &StepFailed{Error: &cairnerr.Error{Message: "x\xff"}, Input: value})
 	case 11, 12, 13:
 		return of(hook, n, &HookCreated{
 			Token: []string{"t", "u"}[m.next(2)], SingleUse: m.next(2) == 0,
@@ -148,7 +152,7 @@ func (m *machine) event(s *State) Event {
 	case 21:
 		return Event{Data: &CancelRequested{Reason: "r"}}
 	case 22:
-		return Event{Data: []Data{&RunParked{Error: &Error{Code: "e"}}, &RunResumed{}}[m.next(2)]}
+		return Event{Data: []Data{&RunParked{Error: &cairnerr.Error{Code: "e"}}, &RunResumed{}}[m.next(2)]}
 	default:
 		return Event{Data: []Data{
 			&RunStarted{Create: birth(Engine)}, &HookConflict{Token: "t"}, nil, &AttrSet{}, &HookCreated{}, &StepCompleted{Name: "\xff"},

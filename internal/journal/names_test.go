@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func TestNames(t *testing.T) {
@@ -17,9 +19,9 @@ func TestNames(t *testing.T) {
 		require.Equal(t, e, newData[e]().EventType())
 	}
 	_, err := ParseEventType("noop")
-	require.Equal(t, CodeUnknownEvent, CodeOf(err))
+	require.Equal(t, cairnerr.CodeUnknownEvent, cairnerr.CodeOf(err))
 	_, err = ParseEventType("")
-	require.Equal(t, CodeUnknownEvent, CodeOf(err))
+	require.Equal(t, cairnerr.CodeUnknownEvent, cairnerr.CodeOf(err))
 	require.Equal(t, "event_200", EventType(200).String())
 	require.False(t, EventType(0).Known())
 
@@ -30,7 +32,7 @@ func TestNames(t *testing.T) {
 		require.Equal(t, s == StatusCompleted || s == StatusFailed || s == StatusCancelled, s.Terminal())
 	}
 	_, err = ParseStatus("paused")
-	require.Equal(t, CodeMalformed, CodeOf(err))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 	require.Equal(t, "unknown(99)", Status(99).String())
 	require.Equal(t, "engine world3 world6", Engine.String()+" "+World3.String()+" "+World6.String())
 	for d := range Dialect(dialects) {
@@ -39,7 +41,7 @@ func TestNames(t *testing.T) {
 		require.Equal(t, d, parsed)
 	}
 	_, err = ParseDialect("klingon")
-	require.Equal(t, CodeMalformed, CodeOf(err))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 	require.Equal(t, "open consumed retained", HookOpen.String()+" "+HookConsumed.String()+" "+HookRetained.String())
 }
 
@@ -74,14 +76,14 @@ func TestTime(t *testing.T) {
 	require.Equal(t, at, back)
 	require.NoError(t, back.UnmarshalText(nil))
 	require.True(t, back.IsZero())
-	require.Equal(t, CodeMalformed, CodeOf(back.UnmarshalText([]byte("yesterday"))))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(back.UnmarshalText([]byte("yesterday"))))
 }
 
 func TestCheckNamespace(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, CheckNamespace("default"))
 	for _, bad := range []string{"", "a\x00b", "a\nb", string(make([]byte, MaxNamespace+1))} {
-		require.Equal(t, CodeMalformed, CodeOf(CheckNamespace(bad)))
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(CheckNamespace(bad)))
 	}
 }
 

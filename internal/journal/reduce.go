@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Reduce decides whether a command is legal in this state. An accepted command changes the state, which then differs from
@@ -13,7 +15,7 @@ func (s *State) Reduce(cmd *Command, env Env, outside *Outside) (*Result, error)
 	mark := s.mark()
 	if err := r.run(); err != nil {
 		s.rollbackTo(mark)
-		return nil, AsError(err)
+		return nil, cairnerr.AsError(err)
 	}
 	if !r.result.Existing {
 		r.result.Run, r.result.Seq = s.Run, s.Seq
@@ -55,7 +57,7 @@ func (r *reduction) run() error {
 			if !r.cmd.PerEvent {
 				return err
 			}
-			outcome = Outcome{Err: AsError(err), Appended: -1}
+			outcome = Outcome{Err: cairnerr.AsError(err), Appended: -1}
 		}
 		r.result.Outcomes = append(r.result.Outcomes, outcome)
 		if r.result.Existing {
@@ -98,16 +100,16 @@ func (c *Command) Check() error {
 		return nil
 	}
 	if c.Run.IsZero() {
-		return Errorf(CodeMalformed, "the command names no run")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the command names no run")
 	}
 	if err := CheckNamespace(c.Namespace); err != nil {
 		return err
 	}
 	if len(c.Keeps) > 0 && (c.PerEvent || !c.forks()) {
-		return Errorf(CodeMalformed, "only a fork takes over events of another run")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "only a fork takes over events of another run")
 	}
 	if len(c.Events) > MaxEvents && !c.forks() {
-		return Errorf(CodeLimitExceeded, "%d events in one command; at most %d are allowed", len(c.Events), MaxEvents)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "%d events in one command; at most %d are allowed", len(c.Events), MaxEvents)
 	}
 	for i := range c.Events {
 		if err := checkEvent(&c.Events[i], c.PerEvent); err != nil {
@@ -125,10 +127,10 @@ func (c *Command) Check() error {
 
 func checkMessage(namespace string, m *Message) error {
 	if m.ID.IsZero() || m.Queue == "" {
-		return Errorf(CodeMalformed, "a message needs an id and a queue")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a message needs an id and a queue")
 	}
 	if m.Namespace != "" && m.Namespace != namespace {
-		return Errorf(CodeUnsupported, "a message goes into the namespace of its command")
+		return cairnerr.Errorf(cairnerr.CodeUnsupported, "a message goes into the namespace of its command")
 	}
 	if err := CheckText("a message's queue", m.Queue, MaxName); err != nil {
 		return err
@@ -142,12 +144,12 @@ func checkMessage(namespace string, m *Message) error {
 func (r *reduction) checkGuards() error {
 	g, s := &r.cmd.Guards, r.s
 	if r.cmd.Lease == LeaseClaim && g.Owner.Incarnation.IsZero() {
-		return Errorf(CodeMalformed, "a claim names the incarnation that wants the run")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a claim names the incarnation that wants the run")
 	}
 	if d := g.Delivery; !d.Message.IsZero() {
 		newest, ok := r.outside.Deliveries[d.Message]
 		if !ok || newest != d.Number {
-			return Errorf(CodeStaleDelivery, "delivery %d of %s is not the newest any more", d.Number, PrefixMessage.Format(d.Message))
+			return cairnerr.Errorf(cairnerr.CodeStaleDelivery, "delivery %d of %s is not the newest any more", d.Number, PrefixMessage.Format(d.Message))
 		}
 	}
 	if s.Run == nil {
@@ -161,19 +163,19 @@ func (r *reduction) checkGuards() error {
 			if r.cmd.born() {
 				return nil // the event says better what is wrong: the run exists
 			}
-			return Errorf(CodeStaleEpoch, "%s belongs to %s in epoch %d, not to %s in epoch %d",
+			return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "%s belongs to %s in epoch %d, not to %s in epoch %d",
 				PrefixRun.Format(r.cmd.Run), ownerText(s.Run.Owner), s.Run.Epoch, ownerText(g.Owner.Incarnation), g.Owner.Epoch)
 		}
 	}
 	if g.Seq != 0 && g.Seq != s.Seq {
-		return Errorf(CodePrecondition, "the last event is %d, not %d", s.Seq, g.Seq)
+		return cairnerr.Errorf(cairnerr.CodePrecondition, "the last event is %d, not %d", s.Seq, g.Seq)
 	}
 	if len(g.Status) > 0 && !slices.Contains(g.Status, s.Run.Status) {
-		return Errorf(CodePrecondition, "the run is %s", s.Run.Status)
+		return cairnerr.Errorf(cairnerr.CodePrecondition, "the run is %s", s.Run.Status)
 	}
 	if !g.Hook.IsZero() {
 		if h := s.Hooks[g.Hook]; h == nil || h.Status != HookOpen {
-			return Errorf(CodeHookNotFound, "%s is not open", PrefixHook.Format(g.Hook))
+			return cairnerr.Errorf(cairnerr.CodeHookNotFound, "%s is not open", PrefixHook.Format(g.Hook))
 		}
 	}
 	return nil
@@ -187,7 +189,7 @@ func ownerText(owner ID) string {
 }
 
 func (r *reduction) noRun() error {
-	return Errorf(CodeRunNotFound, "no run %s", PrefixRun.Format(r.cmd.Run))
+	return cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s", PrefixRun.Format(r.cmd.Run))
 }
 
 // event applies one event of the command.
@@ -229,7 +231,7 @@ func (r *reduction) name(e *Event) error {
 	about := e.Type.About()
 	if about == "" {
 		if e.Key != "" || !e.Entity.IsZero() {
-			return Errorf(CodeMalformed, "%s is about the run itself, and names an entity", e.Type)
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "%s is about the run itself, and names an entity", e.Type)
 		}
 		return nil
 	}
@@ -239,9 +241,9 @@ func (r *reduction) name(e *Event) error {
 	}
 	switch {
 	case e.Entity.IsZero() && e.Type != EventAttrSet:
-		return Errorf(CodeMalformed, "%s names no entity", e.Type)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "%s names no entity", e.Type)
 	case !given.IsZero() && given != e.Entity:
-		return Errorf(CodeMalformed, "%s names %s, which is not that of the key %q", e.Type, about.Format(given), e.Key)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "%s names %s, which is not that of the key %q", e.Type, about.Format(given), e.Key)
 	}
 	return nil
 }
@@ -255,23 +257,23 @@ func (r *reduction) ruleOf(e *Event) (*rule, error) {
 	} else if c := creation(e); c == nil {
 		return nil, r.noRun()
 	} else if dialect = c.Dialect; dialect >= dialects {
-		return nil, Errorf(CodeUnsupported, "unknown dialect %d", dialect)
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "unknown dialect %d", dialect)
 	}
 	rule := rules[dialect][e.Type]
 	if rule == nil {
-		return nil, Errorf(CodeUnsupported, "%s cannot be written to a run of dialect %s", e.Type, dialect)
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "%s cannot be written to a run of dialect %s", e.Type, dialect)
 	}
 	if run != nil && !rule.in.has(run.Status) {
 		if rule.in == nowhere {
-			return nil, Errorf(rule.ended, "%s exists", PrefixRun.Format(run.ID))
+			return nil, cairnerr.Errorf(rule.ended, "%s exists", PrefixRun.Format(run.ID))
 		}
 		if run.Status.Terminal() && rule.ended != "" {
-			return nil, Errorf(rule.ended, "%s came after the run was %s", e.Type, run.Status)
+			return nil, cairnerr.Errorf(rule.ended, "%s came after the run was %s", e.Type, run.Status)
 		}
-		return nil, Errorf(CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, run.Status)
+		return nil, cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, run.Status)
 	}
 	if rule.owner && r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return nil, Errorf(CodeStaleEpoch, "%s is for the run's owner alone", e.Type)
+		return nil, cairnerr.Errorf(cairnerr.CodeStaleEpoch, "%s is for the run's owner alone", e.Type)
 	}
 	return rule, nil
 }
@@ -321,7 +323,7 @@ func (r *reduction) collectEffects(e *Event) {
 func (r *reduction) lease() error {
 	if r.s.Run.Dialect != Engine {
 		if r.cmd.Lease != LeaseKeep {
-			return Errorf(CodeUnsupported, "runs of dialect %s have no owner", r.s.Run.Dialect)
+			return cairnerr.Errorf(cairnerr.CodeUnsupported, "runs of dialect %s have no owner", r.s.Run.Dialect)
 		}
 		return nil
 	}
@@ -362,13 +364,13 @@ func (r *reduction) claim() error {
 	run, g := r.s.Run, r.cmd.Guards.Owner
 	switch {
 	case run.Status.Terminal() || run.ParkedAt != 0:
-		return Errorf(CodeNotRunnable, "the run is %s", orPhase(run))
+		return cairnerr.Errorf(cairnerr.CodeNotRunnable, "the run is %s", orPhase(run))
 	case g.Epoch != 0 && g.Epoch != run.Epoch:
-		return Errorf(CodeStaleEpoch, "the run is in epoch %d, not %d", run.Epoch, g.Epoch)
+		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "the run is in epoch %d, not %d", run.Epoch, g.Epoch)
 	case !run.Owner.IsZero() && !r.outside.Fenced[run.Owner]:
-		return Errorf(CodeNotRunnable, "the run is executed by %s", PrefixIncarnation.Format(run.Owner))
+		return cairnerr.Errorf(cairnerr.CodeNotRunnable, "the run is executed by %s", PrefixIncarnation.Format(run.Owner))
 	case run.Owner.IsZero() && (run.WakeAt == 0 || run.WakeAt > r.env.Now) && len(r.result.Appended) == 0:
-		return Errorf(CodeNotRunnable, "the run is not due")
+		return cairnerr.Errorf(cairnerr.CodeNotRunnable, "the run is not due")
 	}
 	next := r.s.editRun()
 	next.Owner, next.Epoch, next.WakeAt = g.Incarnation, next.Epoch+1, 0
@@ -391,7 +393,7 @@ func (r *reduction) heardPush() {
 // heed takes a mark away that was meant for the owner.
 func (r *reduction) heed() error {
 	if r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return Errorf(CodeStaleEpoch, "only the owner heeds what came for a run")
+		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the owner heeds what came for a run")
 	}
 	if run := r.s.Run; run.WakeAt != 0 && !run.Owner.IsZero() {
 		r.result.Pushed = run.WakeAt == WakePushed
@@ -409,7 +411,7 @@ func orPhase(run *Run) string {
 
 func (r *reduction) release() error {
 	if r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return Errorf(CodeStaleEpoch, "only the owner gives a run back")
+		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the owner gives a run back")
 	}
 	if r.s.Run.Status.Terminal() {
 		return nil // with the same command: the owner is gone already
@@ -509,16 +511,16 @@ func (s *State) MarkDue(now Time) {
 // checkEvent refuses an event that is wrong in every run.
 func checkEvent(e *Event, perEvent bool) error {
 	if absent(e.Data) {
-		return Errorf(CodeUnknownEvent, "an event without data, or of an unknown type")
+		return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "an event without data, or of an unknown type")
 	}
 	t := e.Data.EventType()
 	if e.Type != 0 && e.Type != t {
-		return Errorf(CodeMalformed, "an event of type %s with the data of %s", e.Type, t)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "an event of type %s with the data of %s", e.Type, t)
 	}
 	if perEvent {
 		switch t {
 		case EventRunCreated, EventRunStarted, EventRunCancelled, EventHookCreated, EventHookDisposed, EventAttrSet:
-			return Errorf(CodeUnsupported, "%s cannot be part of a command that is accepted event by event", t)
+			return cairnerr.Errorf(cairnerr.CodeUnsupported, "%s cannot be part of a command that is accepted event by event", t)
 		default:
 		}
 	}
@@ -539,7 +541,7 @@ func checkEvent(e *Event, perEvent bool) error {
 // CheckPayload refuses a payload that is too large. What it belongs to is said in two parts, which are put together only then.
 func CheckPayload(of, name string, p Payload) error {
 	if len(p) > MaxPayload {
-		return Errorf(CodePayloadTooLarge, "the payload of %s has %d bytes; at most %d are allowed", of+name, len(p), MaxPayload)
+		return cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "the payload of %s has %d bytes; at most %d are allowed", of+name, len(p), MaxPayload)
 	}
 	return nil
 }
@@ -547,10 +549,10 @@ func CheckPayload(of, name string, p Payload) error {
 // CheckText refuses a text that is too long or that not every database takes.
 func CheckText(what, text string, limit int) error {
 	if len(text) > limit {
-		return Errorf(CodeLimitExceeded, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "%s has %d bytes; at most %d are allowed", what, len(text), limit)
 	}
 	if !storable(text) {
-		return Errorf(CodeMalformed, "%s is not UTF-8, or has a NUL", what)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "%s is not UTF-8, or has a NUL", what)
 	}
 	return nil
 }

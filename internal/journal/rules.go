@@ -1,10 +1,12 @@
 package journal
 
+import "github.com/cairn-workflow/cairn/cairnerr"
+
 // rule is the law for one event type in one dialect.
 type rule struct {
-	in    statusSet // the states of the run in which the event is possible
-	ended Code      // the refusal if it comes when the run has ended; "": illegal_transition
-	owner bool      // only the run's owner may write it
+	in    statusSet     // the states of the run in which the event is possible
+	ended cairnerr.Code // the refusal if it comes when the run has ended; "": illegal_transition
+	owner bool          // only the run's owner may write it
 	// check decides on what the table cannot say, and may put other events before this one, or change it.
 	check func(r *reduction, e *Event, o *Outcome) (verdict, error)
 }
@@ -36,64 +38,64 @@ const (
 // follow. In the World's, a step may report after its run has ended, and a cancel may be repeated.
 var rules = [dialects][eventTypes]*rule{
 	Engine: {
-		EventRunCreated:      {nowhere, CodeRunExists, byAnyone, (*reduction).runCreated},
-		EventRunStarted:      {pending, CodeRunEnded, byOwner, (*reduction).runStarted},
-		EventRunCompleted:    {running, CodeRunEnded, byOwner, accept},
-		EventRunFailed:       {running, CodeRunEnded, byOwner, accept},
-		EventRunCancelled:    {live, CodeRunEnded, byAnyone, (*reduction).runCancelled},
-		EventStepCreated:     {running, CodeRunEnded, byOwner, (*reduction).stepCreated},
-		EventStepStarted:     {running, CodeRunEnded, byOwner, (*reduction).engineStepStarted},
-		EventStepRetrying:    {running, CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
-		EventStepCompleted:   {running, CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
-		EventStepFailed:      {running, CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
-		EventHookCreated:     {running, CodeRunEnded, byOwner, (*reduction).hookCreated},
+		EventRunCreated:      {nowhere, cairnerr.CodeRunExists, byAnyone, (*reduction).runCreated},
+		EventRunStarted:      {pending, cairnerr.CodeRunEnded, byOwner, (*reduction).runStarted},
+		EventRunCompleted:    {running, cairnerr.CodeRunEnded, byOwner, accept},
+		EventRunFailed:       {running, cairnerr.CodeRunEnded, byOwner, accept},
+		EventRunCancelled:    {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).runCancelled},
+		EventStepCreated:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).stepCreated},
+		EventStepStarted:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).engineStepStarted},
+		EventStepRetrying:    {running, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
+		EventStepCompleted:   {running, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
+		EventStepFailed:      {running, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
+		EventHookCreated:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).hookCreated},
 		EventHookReceived:    {always, "", byAnyone, (*reduction).hookReceived},
-		EventHookDisposed:    {running, CodeRunEnded, byOwner, (*reduction).hookDisposed},
-		EventHookReplied:     {running, CodeRunEnded, byOwner, (*reduction).hookReplied},
-		EventWaitCreated:     {running, CodeRunEnded, byOwner, (*reduction).waitCreated},
-		EventWaitCompleted:   {running, CodeRunEnded, byOwner, (*reduction).waitCompleted},
-		EventAttrSet:         {live, CodeRunEnded, byAnyone, (*reduction).attrSet},
-		EventCancelRequested: {live, CodeRunEnded, byAnyone, (*reduction).cancelRequested},
-		EventRunParked:       {live, CodeRunEnded, byAnyone, (*reduction).runParked},
-		EventRunResumed:      {live, CodeRunEnded, byAnyone, (*reduction).runResumed},
+		EventHookDisposed:    {running, cairnerr.CodeRunEnded, byOwner, (*reduction).hookDisposed},
+		EventHookReplied:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).hookReplied},
+		EventWaitCreated:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).waitCreated},
+		EventWaitCompleted:   {running, cairnerr.CodeRunEnded, byOwner, (*reduction).waitCompleted},
+		EventAttrSet:         {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).attrSet},
+		EventCancelRequested: {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).cancelRequested},
+		EventRunParked:       {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).runParked},
+		EventRunResumed:      {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).runResumed},
 		EventAnnotated:       {always, "", byAnyone, (*reduction).annotated},
 	},
 	World3: {
-		EventRunCreated:    {nowhere, CodeRunExists, byAnyone, (*reduction).runCreated},
-		EventRunStarted:    {live, CodeRunGone, byAnyone, (*reduction).runStarted},
-		EventRunCompleted:  {live, CodeRunEnded, byAnyone, accept},
-		EventRunFailed:     {live, CodeRunEnded, byAnyone, accept},
-		EventRunCancelled:  {live | cancelled, CodeRunEnded, byAnyone, (*reduction).runCancelled},
-		EventStepCreated:   {live, CodeRunEnded, byAnyone, (*reduction).stepCreated},
+		EventRunCreated:    {nowhere, cairnerr.CodeRunExists, byAnyone, (*reduction).runCreated},
+		EventRunStarted:    {live, cairnerr.CodeRunGone, byAnyone, (*reduction).runStarted},
+		EventRunCompleted:  {live, cairnerr.CodeRunEnded, byAnyone, accept},
+		EventRunFailed:     {live, cairnerr.CodeRunEnded, byAnyone, accept},
+		EventRunCancelled:  {live | cancelled, cairnerr.CodeRunEnded, byAnyone, (*reduction).runCancelled},
+		EventStepCreated:   {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).stepCreated},
 		EventStepStarted:   {always, "", byAnyone, (*reduction).worldStepStarted},
 		EventStepRetrying:  {always, "", byAnyone, (*reduction).worldStepOutcome},
 		EventStepCompleted: {always, "", byAnyone, (*reduction).worldStepOutcome},
 		EventStepFailed:    {always, "", byAnyone, (*reduction).worldStepOutcome},
-		EventHookCreated:   {live, CodeRunEnded, byAnyone, (*reduction).hookCreated},
+		EventHookCreated:   {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).hookCreated},
 		EventHookReceived:  {always, "", byAnyone, (*reduction).hookReceived},
 		EventHookDisposed:  {always, "", byAnyone, (*reduction).hookDisposed},
-		EventWaitCreated:   {live, CodeRunEnded, byAnyone, (*reduction).waitCreated},
+		EventWaitCreated:   {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).waitCreated},
 		EventWaitCompleted: {always, "", byAnyone, (*reduction).waitCompleted},
-		EventAttrSet:       {live, CodeRunEnded, byAnyone, (*reduction).attrSet},
+		EventAttrSet:       {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).attrSet},
 		EventAnnotated:     {always, "", byAnyone, (*reduction).annotated},
 	},
 	World6: {
-		EventRunCreated:    {nowhere, CodeRunExists, byAnyone, (*reduction).runCreated},
-		EventRunStarted:    {live, CodeRunGone, byAnyone, (*reduction).runStarted},
-		EventRunCompleted:  {live, CodeRunEnded, byAnyone, accept},
-		EventRunFailed:     {live, CodeRunEnded, byAnyone, accept},
-		EventRunCancelled:  {live | cancelled, CodeRunEnded, byAnyone, (*reduction).runCancelled},
-		EventStepCreated:   {live, CodeRunEnded, byAnyone, (*reduction).stepCreated},
+		EventRunCreated:    {nowhere, cairnerr.CodeRunExists, byAnyone, (*reduction).runCreated},
+		EventRunStarted:    {live, cairnerr.CodeRunGone, byAnyone, (*reduction).runStarted},
+		EventRunCompleted:  {live, cairnerr.CodeRunEnded, byAnyone, accept},
+		EventRunFailed:     {live, cairnerr.CodeRunEnded, byAnyone, accept},
+		EventRunCancelled:  {live | cancelled, cairnerr.CodeRunEnded, byAnyone, (*reduction).runCancelled},
+		EventStepCreated:   {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).stepCreated},
 		EventStepStarted:   {always, "", byAnyone, (*reduction).worldStepStarted},
 		EventStepRetrying:  {always, "", byAnyone, (*reduction).worldStepOutcome},
 		EventStepCompleted: {always, "", byAnyone, (*reduction).worldStepOutcome},
 		EventStepFailed:    {always, "", byAnyone, (*reduction).worldStepOutcome},
-		EventHookCreated:   {live, CodeRunEnded, byAnyone, (*reduction).hookCreated},
+		EventHookCreated:   {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).hookCreated},
 		EventHookReceived:  {always, "", byAnyone, (*reduction).hookReceived},
 		EventHookDisposed:  {always, "", byAnyone, (*reduction).hookDisposed},
-		EventWaitCreated:   {live, CodeRunEnded, byAnyone, (*reduction).waitCreated},
+		EventWaitCreated:   {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).waitCreated},
 		EventWaitCompleted: {always, "", byAnyone, (*reduction).waitCompleted},
-		EventAttrSet:       {live, CodeRunEnded, byAnyone, (*reduction).attrSet},
+		EventAttrSet:       {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).attrSet},
 		EventAnnotated:     {always, "", byAnyone, (*reduction).annotated},
 	},
 }

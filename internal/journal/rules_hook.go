@@ -3,21 +3,23 @@ package journal
 import (
 	"bytes"
 	"crypto/sha256"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func (r *reduction) hookCreated(e *Event, _ *Outcome) (verdict, error) {
 	d := e.Data.(*HookCreated)
 	if d.Token == "" {
-		return 0, Errorf(CodeMalformed, "a hook needs a token")
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "a hook needs a token")
 	}
 	if err := CheckText("the token", d.Token, MaxToken); err != nil {
 		return 0, err
 	}
 	if d.RetainUntil > r.env.Now+maxHookRetention {
-		return 0, Errorf(CodeLimitExceeded, "a token can be retained for 30 days at most")
+		return 0, cairnerr.Errorf(cairnerr.CodeLimitExceeded, "a token can be retained for 30 days at most")
 	}
 	if _, made := r.s.HooksMade[e.Entity]; made {
-		return 0, Errorf(CodeHookExists, "%s was created before", PrefixHook.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeHookExists, "%s was created before", PrefixHook.Format(e.Entity))
 	}
 	if holder, held := r.holder(d.Token); held {
 		e.Data = &HookConflict{Token: d.Token, Run: holder}
@@ -78,7 +80,7 @@ func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 		}
 		if before := r.s.Receipts[d.Sender]; before != nil {
 			if before.Hook != e.Entity || !bytes.Equal(before.Digest, d.Digest) {
-				return 0, Errorf(CodeReceiptConflict, "the sender's key %q was received before with another payload or hook", d.Sender)
+				return 0, cairnerr.Errorf(cairnerr.CodeReceiptConflict, "the sender's key %q was received before with another payload or hook", d.Sender)
 			}
 			o.Seq = before.Seq
 			return holds, nil
@@ -87,22 +89,22 @@ func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	run, hook := r.s.Run, r.s.Hooks[e.Entity]
 	switch {
 	case run.Status.Terminal() && run.Dialect != World3:
-		return 0, Errorf(CodeRunGone, "hook_received came after the run was %s", run.Status)
+		return 0, cairnerr.Errorf(cairnerr.CodeRunGone, "hook_received came after the run was %s", run.Status)
 	case hook == nil || (d.Token != "" && d.Token != hook.Token):
-		return 0, Errorf(CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
 	case hook.Status == HookConsumed:
-		return 0, Errorf(CodeHookConsumed, "%s can be used once, and was", PrefixHook.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeHookConsumed, "%s can be used once, and was", PrefixHook.Format(e.Entity))
 	case hook.Status != HookOpen:
-		return 0, Errorf(CodeRunGone, "the run of %s has ended", PrefixHook.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeRunGone, "the run of %s has ended", PrefixHook.Format(e.Entity))
 	case hook.ExpiresAt != 0 && hook.ExpiresAt <= r.env.Now:
-		return 0, Errorf(CodeHookExpired, "%s expired at %s", PrefixHook.Format(e.Entity), hook.ExpiresAt)
+		return 0, cairnerr.Errorf(cairnerr.CodeHookExpired, "%s expired at %s", PrefixHook.Format(e.Entity), hook.ExpiresAt)
 	}
 	return appends, nil
 }
 
 func (r *reduction) hookReplied(e *Event, _ *Outcome) (verdict, error) {
 	if d := e.Data.(*HookReplied); d.To <= 0 || d.To > r.s.Seq {
-		return 0, Errorf(CodeMalformed, "a reply to event %d, which is not there", d.To)
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "a reply to event %d, which is not there", d.To)
 	}
 	return appends, nil
 }
@@ -110,7 +112,7 @@ func (r *reduction) hookReplied(e *Event, _ *Outcome) (verdict, error) {
 func (r *reduction) hookDisposed(e *Event, _ *Outcome) (verdict, error) {
 	hook := r.s.Hooks[e.Entity]
 	if hook == nil || hook.Status == HookRetained {
-		return 0, Errorf(CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
 	}
 	r.freeToken(hook.Token)
 	r.result.Effects.Disposed = append(r.result.Effects.Disposed, hook.ID)
@@ -122,7 +124,7 @@ func (r *reduction) waitCreated(e *Event, _ *Outcome) (verdict, error) {
 		return 0, err
 	}
 	if r.s.Waits[e.Entity] != nil {
-		return 0, Errorf(CodeWaitExists, "%s exists", PrefixWait.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeWaitExists, "%s exists", PrefixWait.Format(e.Entity))
 	}
 	return appends, nil
 }
@@ -130,9 +132,9 @@ func (r *reduction) waitCreated(e *Event, _ *Outcome) (verdict, error) {
 func (r *reduction) waitCompleted(e *Event, _ *Outcome) (verdict, error) {
 	switch wait := r.s.Waits[e.Entity]; {
 	case wait == nil:
-		return 0, Errorf(CodeWaitNotFound, "no wait %s", PrefixWait.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeWaitNotFound, "no wait %s", PrefixWait.Format(e.Entity))
 	case wait.Status == StatusCompleted:
-		return 0, Errorf(CodeWaitCompleted, "%s is over", PrefixWait.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeWaitCompleted, "%s is over", PrefixWait.Format(e.Entity))
 	}
 	return appends, nil
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 func (r *reduction) runCreated(e *Event, _ *Outcome) (verdict, error) {
@@ -16,7 +18,7 @@ func (r *reduction) runCreated(e *Event, _ *Outcome) (verdict, error) {
 // create checks the birth of a run and completes what its caller left to the journal.
 func (r *reduction) create(d *RunCreated) (verdict, error) {
 	if d.Workflow == "" {
-		return 0, Errorf(CodeMalformed, "a run needs the name of its workflow")
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "a run needs the name of its workflow")
 	}
 	for _, c := range []struct {
 		what, text string
@@ -34,7 +36,7 @@ func (r *reduction) create(d *RunCreated) (verdict, error) {
 		return 0, err
 	}
 	if len(d.Context) > MaxContext {
-		return 0, Errorf(CodePayloadTooLarge, "the execution context has %d bytes; at most %d are allowed", len(d.Context), MaxContext)
+		return 0, cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "the execution context has %d bytes; at most %d are allowed", len(d.Context), MaxContext)
 	}
 	if err := checkHeaders(d.Headers); err != nil {
 		return 0, err
@@ -55,15 +57,15 @@ func (r *reduction) create(d *RunCreated) (verdict, error) {
 
 func (r *reduction) checkSpec(d *RunCreated) error {
 	if d.Spec > MaxSpec {
-		return Errorf(CodeSpecNotSupported, "World spec version %d is newer than %d, the newest that this program reads", d.Spec, MaxSpec)
+		return cairnerr.Errorf(cairnerr.CodeSpecNotSupported, "World spec version %d is newer than %d, the newest that this program reads", d.Spec, MaxSpec)
 	}
 	if DialectOfSpec(d.Spec) != d.Dialect {
-		return Errorf(CodeMalformed, "World spec version %d does not go with dialect %s", d.Spec, d.Dialect)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "World spec version %d does not go with dialect %s", d.Spec, d.Dialect)
 	}
 	// Callers choose the id: its time must be about now, because lists sort by it, and searches by time rely on it.
 	made := r.cmd.Run.Time()
 	if made < r.env.Now-maxRunIDPast || made > r.env.Now+maxRunIDFuture {
-		return Errorf(CodeMalformed, "the id %s was made at %s, too far from now (%s)", PrefixRun.Format(r.cmd.Run), made, r.env.Now)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the id %s was made at %s, too far from now (%s)", PrefixRun.Format(r.cmd.Run), made, r.env.Now)
 	}
 	return nil
 }
@@ -82,7 +84,7 @@ func (r *reduction) startKey(d *RunCreated) (verdict, error) {
 		return appends, nil
 	}
 	if !bytes.Equal(before.Digest, d.StartDigest) {
-		return 0, Errorf(CodeStartKeyConflict, "the start key %q was used for %s with another input", d.StartKey, PrefixRun.Format(before.Run))
+		return 0, cairnerr.Errorf(cairnerr.CodeStartKeyConflict, "the start key %q was used for %s with another input", d.StartKey, PrefixRun.Format(before.Run))
 	}
 	r.result.Existing = true
 	r.result.Run = &Run{ID: before.Run}
@@ -131,14 +133,14 @@ func HeaderBytes(headers map[string]string) int {
 
 func checkHeaders(headers map[string]string) error {
 	if size := HeaderBytes(headers); size > MaxHeaders {
-		return Errorf(CodeLimitExceeded, "the headers have %d bytes; at most %d are allowed", size, MaxHeaders)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the headers have %d bytes; at most %d are allowed", size, MaxHeaders)
 	}
 	return nil
 }
 
 func checkReason(reason string) error {
 	if utf8.RuneCountInString(reason) > MaxReason {
-		return Errorf(CodeLimitExceeded, "the reason is longer than %d characters", MaxReason)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the reason is longer than %d characters", MaxReason)
 	}
 	return nil
 }
@@ -161,7 +163,7 @@ func (r *reduction) runParked(e *Event, _ *Outcome) (verdict, error) {
 
 func (r *reduction) runResumed(*Event, *Outcome) (verdict, error) {
 	if r.s.Run.ParkedAt == 0 {
-		return 0, Errorf(CodeIllegalTransition, "the run is not parked")
+		return 0, cairnerr.Errorf(cairnerr.CodeIllegalTransition, "the run is not parked")
 	}
 	return appends, nil
 }
@@ -169,7 +171,7 @@ func (r *reduction) runResumed(*Event, *Outcome) (verdict, error) {
 func (r *reduction) annotated(e *Event, _ *Outcome) (verdict, error) {
 	d := e.Data.(*Annotated)
 	if d.Name == "" {
-		return 0, Errorf(CodeMalformed, "an annotation needs a name")
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "an annotation needs a name")
 	}
 	if err := CheckText("the annotation's name", d.Name, MaxName); err != nil {
 		return 0, err
@@ -192,7 +194,7 @@ func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {
 	d := *e.Data.(*AttrSet)
 	e.Data = &d
 	if len(d.Changes) == 0 {
-		return 0, Errorf(CodeMalformed, "attr_set without changes")
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "attr_set without changes")
 	}
 	if err := checkAttributes(r.s.Run.Attributes, d.Changes, d.AllowReserved); err != nil {
 		return 0, err
@@ -203,7 +205,7 @@ func (r *reduction) attrSet(e *Event, _ *Outcome) (verdict, error) {
 	}
 	if d.Step.IsZero() && !e.Entity.IsZero() {
 		if _, done := r.s.AttrSets[e.Entity]; done {
-			return 0, Errorf(CodeAttributeExists, "%s was recorded before", PrefixAttribute.Format(e.Entity))
+			return 0, cairnerr.Errorf(cairnerr.CodeAttributeExists, "%s was recorded before", PrefixAttribute.Format(e.Entity))
 		}
 	}
 	return appends, nil
@@ -223,7 +225,7 @@ func checkAttributesSize(changes []AttrChange) error {
 		size += len(c.Key) + len(c.Value)
 	}
 	if size > maxAttributeChanges {
-		return Errorf(CodeLimitExceeded, "the attribute changes have %d bytes; at most %d are allowed", size, maxAttributeChanges)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the attribute changes have %d bytes; at most %d are allowed", size, maxAttributeChanges)
 	}
 	return nil
 }
@@ -236,19 +238,19 @@ func checkAttributes(have map[string]string, changes []AttrChange, allowReserved
 	seen := make(map[string]struct{}, len(changes))
 	for _, c := range changes {
 		if c.Key == "" || utf8.RuneCountInString(c.Key) > MaxAttributeKey {
-			return Errorf(CodeLimitExceeded, "an attribute's key has 1 to %d characters", MaxAttributeKey)
+			return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "an attribute's key has 1 to %d characters", MaxAttributeKey)
 		}
 		if len(c.Value) > MaxAttributeValue {
-			return Errorf(CodeLimitExceeded, "the value of attribute %q has more than %d bytes", c.Key, MaxAttributeValue)
+			return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the value of attribute %q has more than %d bytes", c.Key, MaxAttributeValue)
 		}
 		if !storable(c.Key) || !storable(c.Value) {
-			return Errorf(CodeMalformed, "attribute %q is not UTF-8, or has a NUL", c.Key)
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q is not UTF-8, or has a NUL", c.Key)
 		}
 		if strings.HasPrefix(c.Key, reservedAttribute) && !allowReserved {
-			return Errorf(CodeUnsupported, "attribute %q: keys that begin with %s are reserved", c.Key, reservedAttribute)
+			return cairnerr.Errorf(cairnerr.CodeUnsupported, "attribute %q: keys that begin with %s are reserved", c.Key, reservedAttribute)
 		}
 		if _, twice := seen[c.Key]; twice {
-			return Errorf(CodeMalformed, "attribute %q is changed twice", c.Key)
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q is changed twice", c.Key)
 		}
 		seen[c.Key] = struct{}{}
 		if c.Key == ForkedFrom {
@@ -263,7 +265,7 @@ func checkAttributes(have map[string]string, changes []AttrChange, allowReserved
 		}
 	}
 	if count > MaxAttributes {
-		return Errorf(CodeLimitExceeded, "the run would have %d attributes; at most %d are allowed", count, MaxAttributes)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the run would have %d attributes; at most %d are allowed", count, MaxAttributes)
 	}
 	return nil
 }

@@ -1,6 +1,10 @@
 package journal
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+)
 
 func (r *reduction) stepCreated(e *Event, _ *Outcome) (verdict, error) {
 	d := e.Data.(*StepCreated)
@@ -13,7 +17,7 @@ func (r *reduction) stepCreated(e *Event, _ *Outcome) (verdict, error) {
 // newStep refuses a step that exists.
 func (r *reduction) newStep(e *Event) error {
 	if _, finished := r.s.StepOutcome(e.Entity); finished || r.s.Steps[e.Entity] != nil {
-		return Errorf(CodeStepExists, "step %s exists", stepText(e))
+		return cairnerr.Errorf(cairnerr.CodeStepExists, "step %s exists", stepText(e))
 	}
 	return nil
 }
@@ -21,12 +25,14 @@ func (r *reduction) newStep(e *Event) error {
 // openStep finds a step that has no outcome yet.
 func (r *reduction) openStep(e *Event) (*Step, error) {
 	if _, finished := r.s.StepOutcome(e.Entity); finished {
-		return nil, Errorf(CodeStepFinished, "step %s is finished", stepText(e))
+		return nil, cairnerr.Errorf(cairnerr.CodeStepFinished, "step %s is finished", stepText(e))
 	}
 	return r.s.Steps[e.Entity], nil
 }
 
-func stepNotFound(e *Event) error { return Errorf(CodeStepNotFound, "step %s not found", stepText(e)) }
+func stepNotFound(e *Event) error {
+	return cairnerr.Errorf(cairnerr.CodeStepNotFound, "step %s not found", stepText(e))
+}
 
 func stepText(e *Event) string {
 	if e.Key != "" {
@@ -93,7 +99,7 @@ func (r *reduction) worldStepStarted(e *Event, _ *Outcome) (verdict, error) {
 	if run := r.s.Run; run.Status.Terminal() {
 		mayFinish := run.Dialect == World3 && step != nil && step.Status == StatusRunning
 		if !mayFinish {
-			return 0, Errorf(CodeRunGone, "step_started came after the run was %s", run.Status)
+			return 0, cairnerr.Errorf(cairnerr.CodeRunGone, "step_started came after the run was %s", run.Status)
 		}
 	}
 	if err != nil {
@@ -104,7 +110,7 @@ func (r *reduction) worldStepStarted(e *Event, _ *Outcome) (verdict, error) {
 	}
 	if wait := step.RetryAfter - r.env.Now; wait > 0 {
 		seconds := strconv.FormatInt(int64((wait+999)/1000), 10)
-		return 0, Errorf(CodeTooEarly, "step %s is retried in %s s", stepText(e), seconds).With("retry_after", seconds)
+		return 0, cairnerr.Errorf(cairnerr.CodeTooEarly, "step %s is retried in %s s", stepText(e), seconds).With("retry_after", seconds)
 	}
 	return appends, nil
 }
@@ -112,7 +118,7 @@ func (r *reduction) worldStepStarted(e *Event, _ *Outcome) (verdict, error) {
 // lazyStart creates the step together with its first start. That it must not exist is what makes its caller the only one.
 func (r *reduction) lazyStart(e *Event, d StepStarted) (verdict, error) {
 	if status := r.s.Run.Status; status.Terminal() {
-		return 0, Errorf(CodeRunEnded, "step_started came after the run was %s", status)
+		return 0, cairnerr.Errorf(cairnerr.CodeRunEnded, "step_started came after the run was %s", status)
 	}
 	if err := r.newStep(e); err != nil {
 		return 0, err

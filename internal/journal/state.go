@@ -2,6 +2,8 @@ package journal
 
 import (
 	"slices"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // State is what the journal of one run amounts to: the fold of its events, or the part of it that
@@ -58,13 +60,13 @@ func (s *State) Follow(run ID, events []Event) error {
 	for i := range events {
 		e := &events[i]
 		if e.Seq != s.Seq+1 {
-			return Errorf(CodeCorrupt, "journal of %s: event %d follows %d", PrefixRun.Format(run), e.Seq, s.Seq)
+			return cairnerr.Errorf(cairnerr.CodeCorrupt, "journal of %s: event %d follows %d", PrefixRun.Format(run), e.Seq, s.Seq)
 		}
 		if e.Data == nil {
-			return Errorf(CodeUnknownEvent, "journal of %s: event %d was read without its data", PrefixRun.Format(run), e.Seq)
+			return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "journal of %s: event %d was read without its data", PrefixRun.Format(run), e.Seq)
 		}
 		if s.Run == nil && e.Type != EventRunCreated {
-			return Errorf(CodeCorrupt, "journal of %s begins with %s", PrefixRun.Format(run), e.Type)
+			return cairnerr.Errorf(cairnerr.CodeCorrupt, "journal of %s begins with %s", PrefixRun.Format(run), e.Type)
 		}
 		s.fold(run, e)
 	}

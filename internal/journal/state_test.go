@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // reduce reduces without commit.
@@ -32,7 +34,7 @@ func TestChanged(t *testing.T) {
 	_, err := s.Reduce(&Command{Namespace: ns, Run: theRun, Events: []Event{
 		about(s2, &StepStarted{}), about(testID(33), &HookCreated{Token: "v"}), about(w1, &WaitCompleted{}), cancels(), ended(),
 	}}, b.env(), b.outside)
-	require.Equal(t, CodeRunEnded, CodeOf(err))
+	require.Equal(t, cairnerr.CodeRunEnded, cairnerr.CodeOf(err))
 	require.Equal(t, want, s.Changed(), "a refused command leaves nothing to store")
 
 	before := viewsOf(s)
@@ -112,7 +114,7 @@ func TestPartialStateOfAnEngineRun(t *testing.T) {
 	s := b.state(theRun)
 	part := LoadedState(ns, s.Run, s.Seq, 7)
 	_, err := part.Reduce(&Command{Namespace: ns, Run: theRun, Events: []Event{keyed("charge", &StepCompleted{})}, Guards: Guards{Owner: b.owner()}}, b.env(), b.outside)
-	require.Equal(t, CodeStepNotFound, CodeOf(err))
+	require.Equal(t, cairnerr.CodeStepNotFound, cairnerr.CodeOf(err))
 }
 
 func TestFoldRefuses(t *testing.T) {
@@ -120,17 +122,17 @@ func TestFoldRefuses(t *testing.T) {
 	log := newRun(t, World3, started(), ended()).logs[theRun]
 	for name, test := range map[string]struct {
 		events []Event
-		code   Code
+		code   cairnerr.Code
 	}{
-		"a gap":          {[]Event{log[0], log[2]}, CodeCorrupt},
-		"twice":          {[]Event{log[0], log[0]}, CodeCorrupt},
-		"not the first":  {log[1:], CodeCorrupt},
-		"no creation":    {[]Event{{Seq: 1, Type: EventRunStarted, Data: &RunStarted{}}}, CodeCorrupt},
-		"without data":   {[]Event{log[0], {Seq: 2, Type: EventRunStarted}}, CodeUnknownEvent},
-		"an unknown one": {[]Event{log[0], {Seq: 2, Type: 200}}, CodeUnknownEvent},
+		"a gap":          {[]Event{log[0], log[2]}, cairnerr.CodeCorrupt},
+		"twice":          {[]Event{log[0], log[0]}, cairnerr.CodeCorrupt},
+		"not the first":  {log[1:], cairnerr.CodeCorrupt},
+		"no creation":    {[]Event{{Seq: 1, Type: EventRunStarted, Data: &RunStarted{}}}, cairnerr.CodeCorrupt},
+		"without data":   {[]Event{log[0], {Seq: 2, Type: EventRunStarted}}, cairnerr.CodeUnknownEvent},
+		"an unknown one": {[]Event{log[0], {Seq: 2, Type: 200}}, cairnerr.CodeUnknownEvent},
 	} {
 		_, err := Fold(ns, theRun, test.events)
-		require.Equal(t, test.code, CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 	}
 	empty, err := Fold(ns, theRun, nil)
 	require.NoError(t, err)
@@ -146,7 +148,7 @@ func TestFollow(t *testing.T) {
 	require.NoError(t, s.Follow(theRun, log[2:4]))
 	require.NoError(t, s.Follow(theRun, log[4:]))
 	require.Equal(t, viewsOf(b.state(theRun)), viewsOf(s))
-	require.Equal(t, CodeCorrupt, CodeOf(s.Follow(theRun, log[4:])))
+	require.Equal(t, cairnerr.CodeCorrupt, cairnerr.CodeOf(s.Follow(theRun, log[4:])))
 }
 
 // Rules let a run start once; the fold does not depend on it.

@@ -1,6 +1,10 @@
 package journal
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+)
 
 // Dialect is the law that a run's journal obeys, fixed when the run is created.
 type Dialect uint8
@@ -41,7 +45,7 @@ func ParseDialect(name string) (Dialect, error) {
 			return Dialect(d), nil
 		}
 	}
-	return 0, Errorf(CodeMalformed, "unknown dialect %q; known are engine, world3, world6", name)
+	return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "unknown dialect %q; known are engine, world3, world6", name)
 }
 
 // Status is the state of a run or of a step.
@@ -75,7 +79,7 @@ func ParseStatus(name string) (Status, error) {
 			return Status(s), nil
 		}
 	}
-	return 0, Errorf(CodeMalformed, "unknown status %q; known are pending, running, completed, failed, cancelled", name)
+	return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "unknown status %q; known are pending, running, completed, failed, cancelled", name)
 }
 
 // HookStatus is the state of a hook. A hook that was disposed of has no row, and so no state.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -60,6 +61,6 @@ func reduced(t *testing.T, s *journal.State, env journal.Env, run journal.ID, e 
 func blamed(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
-		require.NotEqual(t, journal.CodeInternal, journal.CodeOf(err), "%v", err)
+		require.NotEqual(t, cairnerr.CodeInternal, cairnerr.CodeOf(err), "%v", err)
 	}
 }

@@ -3,6 +3,8 @@ package journal
 import (
 	"fmt"
 	"time"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Time is an instant in milliseconds since the Unix epoch, UTC. Zero means "not set".
@@ -62,7 +64,7 @@ func (t *Time) UnmarshalText(b []byte) error {
 	}
 	parsed, err := time.Parse(time.RFC3339Nano, string(b))
 	if err != nil {
-		return Errorf(CodeMalformed, "bad time %q: want RFC 3339, for example 2026-01-02T15:04:05.000Z", b)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "bad time %q: want RFC 3339, for example 2026-01-02T15:04:05.000Z", b)
 	}
 	*t = TimeOf(parsed)
 	return nil

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Each file of testdata/transcripts is a story: commands, and what became of them. `go test -rewrite` writes the answers anew;
@@ -209,7 +211,7 @@ func (s *story) do(t *testing.T, cmd *Command) string {
 
 // refusal shows an error with names in place of ids.
 func (s *story) refusal(err error) string {
-	text := fmt.Sprintf("%d %s", AsError(err).Status(), err)
+	text := fmt.Sprintf("%d %s", cairnerr.AsError(err).Status(), err)
 	for id, name := range s.names {
 		for _, prefix := range []Prefix{PrefixRun, PrefixStep, PrefixHook, PrefixWait, PrefixAttribute, PrefixMessage, PrefixIncarnation} {
 			text = strings.ReplaceAll(text, prefix.Format(id), name)

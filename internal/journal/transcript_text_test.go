@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // parse reads an event: its type, the entity if it is about one, and fields.
@@ -59,9 +61,9 @@ func (s *story) set(t *testing.T, target any, name, value string) {
 		*p = t0.Add(d)
 	case *ID:
 		*p = s.id(value)
-	case **Error:
+	case **cairnerr.Error:
 		code, message, _ := strings.Cut(value, ":")
-		*p = &Error{Code: Code(code), Message: message}
+		*p = &cairnerr.Error{Code: cairnerr.Code(code), Message: message}
 	case *map[string]string:
 		*p = map[string]string{}
 		for pair := range strings.SplitSeq(value, ",") {
@@ -140,7 +142,7 @@ func (s *story) value(v any) string {
 		return s.time(v)
 	case ID:
 		return s.name(v)
-	case *Error:
+	case *cairnerr.Error:
 		return fmt.Sprintf("%q", v.Error())
 	case Payload:
 		return string(v)

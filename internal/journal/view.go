@@ -1,6 +1,10 @@
 package journal
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+)
 
 // Run is the view of a run. Of its fields, Owner, Epoch and WakeAt do not follow from the journal: they say
 // who executes the run now, and change without an event.
@@ -71,7 +75,7 @@ type Step struct {
 
 	Input  Payload
 	Output Payload
-	Error  *Error
+	Error  *cairnerr.Error
 }
 
 // Hook is the view of a hook.
@@ -136,7 +140,7 @@ const (
 // CheckNamespace refuses a namespace that cannot be stored.
 func CheckNamespace(ns string) error {
 	if ns == "" || len(ns) > MaxNamespace || strings.ContainsAny(ns, "\n") || !storable(ns) {
-		return Errorf(CodeMalformed, "bad namespace %.64q: want 1 to %d bytes of UTF-8 without NUL or line break", ns, MaxNamespace)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "bad namespace %.64q: want 1 to %d bytes of UTF-8 without NUL or line break", ns, MaxNamespace)
 	}
 	return nil
 }

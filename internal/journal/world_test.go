@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // row is one case of a dialect's law: given a run in which events happened, what becomes of one more.
@@ -15,7 +17,7 @@ type row struct {
 	when  Event
 	from  func(b *bench, events ...Event) (*Result, error) // who writes; nil: the owner, if there is one
 	// Refused with a code and an HTTP status, or accepted.
-	code   Code
+	code   cairnerr.Code
 	status int
 	// appends are the types of the events that are appended; nil: the event itself.
 	appends []EventType
@@ -35,8 +37,8 @@ func (c *row) check(t *testing.T, d Dialect) {
 	res, err := write(b, c.when)
 	s := b.state(theRun)
 	if c.code != "" {
-		require.Equal(t, c.code, CodeOf(err), "%v", err)
-		require.Equal(t, c.status, AsError(err).Status())
+		require.Equal(t, c.code, cairnerr.CodeOf(err), "%v", err)
+		require.Equal(t, c.status, cairnerr.AsError(err).Status())
 		require.Equal(t, before, viewsOf(s))
 		return
 	}
@@ -94,13 +96,13 @@ func TestWorldWithoutRun(t *testing.T) {
 		require.Equal(t, Outcome{Appended: 1, Seq: 2}, res.Outcomes[0])
 		require.Equal(t, StatusRunning, res.Run.Status)
 		_, err := b.write(Event{Data: birth(d)})
-		require.Equal(t, CodeRunExists, CodeOf(err), "the creation that comes late is a 409, which clients take for success")
-		require.Equal(t, 409, AsError(err).Status())
+		require.Equal(t, cairnerr.CodeRunExists, cairnerr.CodeOf(err), "the creation that comes late is a 409, which clients take for success")
+		require.Equal(t, 409, cairnerr.AsError(err).Status())
 
 		for e := EventType(2); e < eventTypes; e++ {
 			_, err := newBench().outsider(about(s1ExceptRun(e), newData[e]()))
-			require.Equal(t, CodeRunNotFound, CodeOf(err), "%s: %v", e, err)
-			require.Equal(t, 404, AsError(err).Status())
+			require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err), "%s: %v", e, err)
+			require.Equal(t, 404, cairnerr.AsError(err).Status())
 		}
 	}
 }
@@ -129,8 +131,8 @@ func worldRuns() []row {
 		}
 	}
 	return []row{
-		{name: "exists", when: Event{Data: birth(World3)}, code: CodeRunExists, status: 409},
-		{name: "exists and has ended", given: []Event{ended()}, when: Event{Data: birth(World3)}, code: CodeRunExists, status: 409},
+		{name: "exists", when: Event{Data: birth(World3)}, code: cairnerr.CodeRunExists, status: 409},
+		{name: "exists and has ended", given: []Event{ended()}, when: Event{Data: birth(World3)}, code: cairnerr.CodeRunExists, status: 409},
 
 		{name: "pending", after: 3, when: started(), then: func(t *testing.T, s *State, _ *Result) {
 			t.Helper()
@@ -144,15 +146,15 @@ func worldRuns() []row {
 			require.Equal(t, -1, res.Outcomes[0].Appended)
 		}},
 		{name: "running, with creation data", given: []Event{started()}, when: Event{Data: &RunStarted{Create: birth(World3)}}, nothing: true},
-		{name: "completed", given: []Event{ended()}, when: started(), code: CodeRunGone, status: 410},
-		{name: "cancelled", given: []Event{cancels()}, when: started(), code: CodeRunGone, status: 410},
+		{name: "completed", given: []Event{ended()}, when: started(), code: cairnerr.CodeRunGone, status: 410},
+		{name: "cancelled", given: []Event{cancels()}, when: started(), code: cairnerr.CodeRunGone, status: 410},
 
 		{name: "running", given: []Event{started(), hook, wait}, after: 5, when: Event{Data: &RunCompleted{Output: Payload("o")}}, then: swept(StatusCompleted)},
 		{name: "pending", when: ended()},
-		{name: "completed", given: []Event{ended()}, when: ended(), code: CodeRunEnded, status: 409},
-		{name: "running", given: []Event{started(), hook, wait}, after: 5, when: Event{Data: &RunFailed{Error: &Error{Message: "m"}, ErrorCode: "c"}}, then: swept(StatusFailed)},
-		{name: "failed", given: []Event{{Data: &RunFailed{}}}, when: Event{Data: &RunFailed{}}, code: CodeRunEnded, status: 409},
-		{name: "cancelled", given: []Event{cancels()}, when: Event{Data: &RunFailed{}}, code: CodeRunEnded, status: 409},
+		{name: "completed", given: []Event{ended()}, when: ended(), code: cairnerr.CodeRunEnded, status: 409},
+		{name: "running", given: []Event{started(), hook, wait}, after: 5, when: Event{Data: &RunFailed{Error: &cairnerr.Error{Message: "m"}, ErrorCode: "c"}}, then: swept(StatusFailed)},
+		{name: "failed", given: []Event{{Data: &RunFailed{}}}, when: Event{Data: &RunFailed{}}, code: cairnerr.CodeRunEnded, status: 409},
+		{name: "cancelled", given: []Event{cancels()}, when: Event{Data: &RunFailed{}}, code: cairnerr.CodeRunEnded, status: 409},
 
 		{name: "running", given: []Event{started(), hook, wait}, after: 5, when: Event{Data: &RunCancelled{Reason: "r"}}, then: swept(StatusCancelled)},
 		{name: "pending", when: cancels()},
@@ -162,8 +164,8 @@ func worldRuns() []row {
 			require.Equal(t, int64(3), s.Run.EndSeq)
 			require.Equal(t, int64(4), res.Seq)
 		}},
-		{name: "completed", given: []Event{ended()}, when: cancels(), code: CodeRunEnded, status: 409},
-		{name: "failed", given: []Event{{Data: &RunFailed{}}}, when: cancels(), code: CodeRunEnded, status: 409},
+		{name: "completed", given: []Event{ended()}, when: cancels(), code: cairnerr.CodeRunEnded, status: 409},
+		{name: "failed", given: []Event{{Data: &RunFailed{}}}, when: cancels(), code: cairnerr.CodeRunEnded, status: 409},
 
 		{
 			name: "merges", given: []Event{set(AttrChange{Key: "a", Value: "1"}, AttrChange{Key: "b", Value: "1"})},
@@ -173,18 +175,18 @@ func worldRuns() []row {
 				require.Equal(t, map[string]string{"b": "1", "c": "2"}, s.Run.Attributes)
 			},
 		},
-		{name: "the same change of the workflow", given: []Event{set(AttrChange{Key: "a"})}, when: set(AttrChange{Key: "a"}), code: CodeAttributeExists, status: 409},
+		{name: "the same change of the workflow", given: []Event{set(AttrChange{Key: "a"})}, when: set(AttrChange{Key: "a"}), code: cairnerr.CodeAttributeExists, status: 409},
 		{
 			name: "the same change of a step", given: []Event{about(a1, &AttrSet{Step: s1, Changes: []AttrChange{{Key: "a"}}})},
 			when: about(a1, &AttrSet{Step: s1, Changes: []AttrChange{{Key: "a"}}}),
 		},
-		{name: "validated before it is claimed", given: []Event{set(AttrChange{Key: "a"})}, when: set(AttrChange{Key: ""}), code: CodeLimitExceeded, status: 400},
+		{name: "validated before it is claimed", given: []Event{set(AttrChange{Key: "a"})}, when: set(AttrChange{Key: ""}), code: cairnerr.CodeLimitExceeded, status: 400},
 		{name: "without a correlation id", when: Event{Data: &AttrSet{Changes: []AttrChange{{Key: "a"}}}}},
-		{name: "ended", given: []Event{ended()}, when: set(AttrChange{Key: "a"}), code: CodeRunEnded, status: 409},
-		{name: "only we write it", when: about(h1, &HookConflict{Token: "t"}), code: CodeUnsupported, status: 400},
-		{name: "not of the World", when: Event{Data: &CancelRequested{}}, code: CodeUnsupported, status: 400},
-		{name: "not of the World", when: Event{Data: &RunParked{}}, code: CodeUnsupported, status: 400},
-		{name: "not of the World", when: Event{Data: &RunResumed{}}, code: CodeUnsupported, status: 400},
+		{name: "ended", given: []Event{ended()}, when: set(AttrChange{Key: "a"}), code: cairnerr.CodeRunEnded, status: 409},
+		{name: "only we write it", when: about(h1, &HookConflict{Token: "t"}), code: cairnerr.CodeUnsupported, status: 400},
+		{name: "not of the World", when: Event{Data: &CancelRequested{}}, code: cairnerr.CodeUnsupported, status: 400},
+		{name: "not of the World", when: Event{Data: &RunParked{}}, code: cairnerr.CodeUnsupported, status: 400},
+		{name: "not of the World", when: Event{Data: &RunResumed{}}, code: cairnerr.CodeUnsupported, status: 400},
 		{name: "ended", given: []Event{ended()}, when: Event{Data: &Annotated{Name: "n"}}},
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // MaxDepth is how deep maps, lists and structs may be nested in a value.
@@ -53,7 +53,7 @@ func checkDepth(v any) error {
 		return nil
 	}
 	if !shallow(reflect.ValueOf(v), MaxDepth) {
-		return journal.Errorf(journal.CodeMalformed, "a value of type %T cannot be stored: it is nested deeper than %d levels, or contains itself", v, MaxDepth)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a value of type %T cannot be stored: it is nested deeper than %d levels, or contains itself", v, MaxDepth)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/cipher"
 	"errors"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -28,33 +29,33 @@ const maxKeyName = 255 // its length is stored in a byte
 func (c *Codec) seal(inner []byte) (journal.Payload, error) {
 	key := c.Cipher.Key()
 	if len(key) > maxKeyName {
-		return nil, journal.Errorf(journal.CodeLimitExceeded, "the name of an encryption key has %d bytes; at most %d are allowed", len(key), maxKeyName)
+		return nil, cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the name of an encryption key has %d bytes; at most %d are allowed", len(key), maxKeyName)
 	}
 	header := make([]byte, 0, 2+len(key)+len(inner)+64)
 	header = append(header, tagAESGCM, byte(len(key)))
 	header = append(header, key...)
 	sealed, err := c.Cipher.Seal(key, inner, c.additional(header))
 	if err != nil {
-		return nil, journal.Errorf(journal.CodeInternal, "encrypt a payload: %w", err)
+		return nil, cairnerr.Errorf(cairnerr.CodeInternal, "encrypt a payload: %w", err)
 	}
 	return append(header, sealed...), nil
 }
 
 func (c *Codec) open(p []byte) ([]byte, error) {
 	if len(p) < 2 || len(p) < 2+int(p[1]) {
-		return nil, journal.Errorf(journal.CodeMalformed, "an encrypted payload ends in the name of its key")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "an encrypted payload ends in the name of its key")
 	}
 	header, sealed := p[:2+int(p[1])], p[2+int(p[1]):]
 	key := string(header[2:])
 	if c.Cipher == nil {
-		return nil, journal.Errorf(journal.CodeUnsupported, "a payload is encrypted with key %q: %w", key, ErrNoKey)
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "a payload is encrypted with key %q: %w", key, ErrNoKey)
 	}
 	inner, err := c.Cipher.Open(key, sealed, c.additional(header))
 	switch {
 	case errors.Is(err, ErrNoKey):
-		return nil, journal.Errorf(journal.CodeUnsupported, "a payload is encrypted with key %q: %w", key, err)
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "a payload is encrypted with key %q: %w", key, err)
 	case err != nil:
-		return nil, journal.Errorf(journal.CodeCorrupt, "a payload encrypted with key %q was changed, or its key is another: %w", key, err)
+		return nil, cairnerr.Errorf(cairnerr.CodeCorrupt, "a payload encrypted with key %q was changed, or its key is another: %w", key, err)
 	}
 	return inner, nil
 }
@@ -75,23 +76,23 @@ func NewAESGCM(current string, keys map[string][]byte) (*AESGCM, error) {
 	c := &AESGCM{current: current, keys: make(map[string]cipher.AEAD, len(keys))}
 	for name, key := range keys {
 		if len(key) != 32 {
-			return nil, journal.Errorf(journal.CodeMalformed, "encryption key %q has %d bytes; AES-256 wants 32", name, len(key))
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "encryption key %q has %d bytes; AES-256 wants 32", name, len(key))
 		}
 		if len(name) > maxKeyName {
-			return nil, journal.Errorf(journal.CodeLimitExceeded, "the name of an encryption key has %d bytes; at most %d are allowed", len(name), maxKeyName)
+			return nil, cairnerr.Errorf(cairnerr.CodeLimitExceeded, "the name of an encryption key has %d bytes; at most %d are allowed", len(name), maxKeyName)
 		}
 		block, err := aes.NewCipher(key)
 		if err != nil {
-			return nil, journal.Errorf(journal.CodeMalformed, "encryption key %q: %w", name, err)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "encryption key %q: %w", name, err)
 		}
 		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil {
-			return nil, journal.Errorf(journal.CodeMalformed, "encryption key %q: %w", name, err)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "encryption key %q: %w", name, err)
 		}
 		c.keys[name] = aead
 	}
 	if c.keys[current] == nil {
-		return nil, journal.Errorf(journal.CodeMalformed, "the current encryption key %q is not among the keys", current)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the current encryption key %q is not among the keys", current)
 	}
 	return c, nil
 }

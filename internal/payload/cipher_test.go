@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -62,19 +63,19 @@ func TestEncryptionRefuses(t *testing.T) {
 	for name, test := range map[string]struct {
 		codec *payload.Codec
 		p     journal.Payload
-		code  journal.Code
+		code  cairnerr.Code
 	}{
-		"wrong key":     {&payload.Codec{Cipher: wrong, Bound: []byte("shop")}, p, journal.CodeCorrupt},
-		"key not there": {&payload.Codec{Cipher: without, Bound: []byte("shop")}, p, journal.CodeUnsupported},
-		"no cipher":     {&payload.Codec{}, p, journal.CodeUnsupported},
-		"other bound":   {&payload.Codec{Cipher: newCipher(t, "a"), Bound: []byte("bank")}, p, journal.CodeCorrupt},
-		"renamed key":   {&payload.Codec{Cipher: same, Bound: []byte("shop")}, renamed, journal.CodeCorrupt},
-		"cut":           {codec, p[:len(p)-1], journal.CodeCorrupt},
-		"no ciphertext": {codec, p[:3], journal.CodeCorrupt},
+		"wrong key":     {&payload.Codec{Cipher: wrong, Bound: []byte("shop")}, p, cairnerr.CodeCorrupt},
+		"key not there": {&payload.Codec{Cipher: without, Bound: []byte("shop")}, p, cairnerr.CodeUnsupported},
+		"no cipher":     {&payload.Codec{}, p, cairnerr.CodeUnsupported},
+		"other bound":   {&payload.Codec{Cipher: newCipher(t, "a"), Bound: []byte("bank")}, p, cairnerr.CodeCorrupt},
+		"renamed key":   {&payload.Codec{Cipher: same, Bound: []byte("shop")}, renamed, cairnerr.CodeCorrupt},
+		"cut":           {codec, p[:len(p)-1], cairnerr.CodeCorrupt},
+		"no ciphertext": {codec, p[:3], cairnerr.CodeCorrupt},
 	} {
 		var back any
 		err := test.codec.Decode(test.p, &back)
-		require.Equal(t, test.code, journal.CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 		require.Nil(t, back, name)
 	}
 	require.ErrorIs(t, (&payload.Codec{}).Decode(p, new(any)), payload.ErrNoKey)
@@ -91,15 +92,15 @@ func TestNewAESGCM(t *testing.T) {
 	for name, test := range map[string]struct {
 		current string
 		keys    map[string][]byte
-		code    journal.Code
+		code    cairnerr.Code
 	}{
-		"no keys":     {"a", nil, journal.CodeMalformed},
-		"not among":   {"b", map[string][]byte{"a": key(1)}, journal.CodeMalformed},
-		"short key":   {"a", map[string][]byte{"a": key(1)[:16]}, journal.CodeMalformed},
-		"long a name": {"a", map[string][]byte{"a": key(1), strings.Repeat("n", 256): key(1)}, journal.CodeLimitExceeded},
+		"no keys":     {"a", nil, cairnerr.CodeMalformed},
+		"not among":   {"b", map[string][]byte{"a": key(1)}, cairnerr.CodeMalformed},
+		"short key":   {"a", map[string][]byte{"a": key(1)[:16]}, cairnerr.CodeMalformed},
+		"long a name": {"a", map[string][]byte{"a": key(1), strings.Repeat("n", 256): key(1)}, cairnerr.CodeLimitExceeded},
 	} {
 		_, err := payload.NewAESGCM(test.current, test.keys)
-		require.Equal(t, test.code, journal.CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 	}
 	_, err := newCipher(t, "a").Seal("c", nil, nil)
 	require.ErrorIs(t, err, payload.ErrNoKey)

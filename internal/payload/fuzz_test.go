@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
@@ -33,7 +33,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var v any
 		if err := codec.Decode(b, &v); err != nil {
-			require.NotEqual(t, journal.CodeInternal, journal.CodeOf(err))
+			require.NotEqual(t, cairnerr.CodeInternal, cairnerr.CodeOf(err))
 			return
 		}
 		digest, err := codec.Digest(b)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"sync"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -82,7 +83,7 @@ func (c *Codec) encode(v any, digested bool) (p journal.Payload, digest []byte, 
 	}
 	plain := buf.Bytes()
 	if len(plain)-codecHeader > MaxSize {
-		return nil, nil, journal.Errorf(journal.CodePayloadTooLarge, "a value of type %T has %d bytes; at most %d are allowed", v, len(plain)-codecHeader, MaxSize)
+		return nil, nil, cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "a value of type %T has %d bytes; at most %d are allowed", v, len(plain)-codecHeader, MaxSize)
 	}
 	if digested {
 		digest = sum(plain)
@@ -104,10 +105,10 @@ func write(buf *bytes.Buffer, v any) error {
 	buf.WriteByte(tagCBOR)
 	start := buf.Len()
 	if err := encodingMode.MarshalToBuffer(v, buf); err != nil {
-		return journal.Errorf(journal.CodeMalformed, "a value of type %T cannot be stored: %w", v, err)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a value of type %T cannot be stored: %w", v, err)
 	}
 	if unreadableTime(buf.Bytes()[start:]) {
-		return journal.Errorf(journal.CodeMalformed, "a value of type %T cannot be stored: it holds a time whose year is not between 0 and 9999", v)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "a value of type %T cannot be stored: it holds a time whose year is not between 0 and 9999", v)
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func (c *Codec) Decode(p journal.Payload, v any) error {
 		return readRaw(body, v)
 	}
 	if err != nil {
-		return journal.Errorf(journal.CodeMalformed, "the stored value cannot be read into %T: %w", v, err)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value cannot be read into %T: %w", v, err)
 	}
 	return nil
 }
@@ -167,7 +168,7 @@ func readRaw(body []byte, v any) error {
 			return nil
 		}
 	}
-	return journal.Errorf(journal.CodeMalformed, "the stored value is plain bytes, and cannot be read into %T", v)
+	return cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value is plain bytes, and cannot be read into %T", v)
 }
 
 // Digest returns the digest of the value in an envelope: of its bytes as they were before compression and encryption, so that
@@ -203,11 +204,11 @@ func (c *Codec) unwrap(p journal.Payload) ([]byte, error) {
 		case tagAESGCM:
 			inner, err = c.open(inner)
 		default:
-			err = journal.Errorf(journal.CodeMalformed, "a payload begins with 0x%02x, which this program does not know", tag)
+			err = cairnerr.Errorf(cairnerr.CodeMalformed, "a payload begins with 0x%02x, which this program does not know", tag)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return nil, journal.Errorf(journal.CodeMalformed, "a payload has layers, but no value in them")
+	return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "a payload has layers, but no value in them")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -203,34 +204,34 @@ func TestRefusals(t *testing.T) {
 	for name, test := range map[string]struct {
 		p    []byte
 		into any
-		code journal.Code
+		code cairnerr.Code
 		text string
 	}{
-		"unknown tag":      {[]byte{0xee, 1}, &any0, journal.CodeMalformed, "0xee"},
-		"zero tag":         {[]byte{0}, &any0, journal.CodeMalformed, "0x00"},
-		"empty cbor":       {[]byte{0x01}, &any0, journal.CodeMalformed, ""},
-		"cut cbor":         {[]byte{0x01, 0x63, 'a'}, &any0, journal.CodeMalformed, ""},
-		"two values":       {[]byte{0x01, 0x01, 0x01}, &any0, journal.CodeMalformed, ""},
-		"claimed length":   {[]byte{0x01, 0x9b, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff}, &any0, journal.CodeMalformed, ""},
-		"too deep":         {deep, &any0, journal.CodeMalformed, ""},
-		"bad json":         {[]byte("\x02{"), &any0, journal.CodeMalformed, ""},
-		"another type":     {[]byte{0x01, 0x61, 'a'}, &number, journal.CodeMalformed, "*int"},
-		"bytes into int":   {[]byte{0x03, 1}, &number, journal.CodeMalformed, "*int"},
-		"bytes into nil":   {[]byte{0x03, 1}, (*[]byte)(nil), journal.CodeMalformed, ""},
-		"no pointer":       {[]byte{0x01, 0x01}, 7, journal.CodeMalformed, "int"},
-		"nil pointer":      {[]byte{0x01, 0x01}, (*int)(nil), journal.CodeMalformed, ""},
-		"nil":              {[]byte{0x01, 0x01}, nil, journal.CodeMalformed, ""},
-		"bad zstd":         {[]byte{0x10, 1, 2, 3}, &any0, journal.CodeMalformed, ""},
-		"nothing in zstd":  {[]byte{0x10}, &any0, journal.CodeMalformed, ""},
-		"zstd bomb":        {bomb, &any0, journal.CodePayloadTooLarge, ""},
-		"too many layers":  {layered, &any0, journal.CodeMalformed, "layers"},
-		"encrypted":        {[]byte{0x20, 1, 'k', 1, 2, 3}, &any0, journal.CodeUnsupported, `"k"`},
-		"cut key name":     {[]byte{0x20, 9, 'k'}, &any0, journal.CodeMalformed, ""},
-		"only a tag":       {[]byte{0x20}, &any0, journal.CodeMalformed, ""},
-		"duplicate fields": {[]byte{0x01, 0xa2, 0x61, 'a', 1, 0x61, 'a', 2}, &any0, journal.CodeMalformed, ""},
+		"unknown tag":      {[]byte{0xee, 1}, &any0, cairnerr.CodeMalformed, "0xee"},
+		"zero tag":         {[]byte{0}, &any0, cairnerr.CodeMalformed, "0x00"},
+		"empty cbor":       {[]byte{0x01}, &any0, cairnerr.CodeMalformed, ""},
+		"cut cbor":         {[]byte{0x01, 0x63, 'a'}, &any0, cairnerr.CodeMalformed, ""},
+		"two values":       {[]byte{0x01, 0x01, 0x01}, &any0, cairnerr.CodeMalformed, ""},
+		"claimed length":   {[]byte{0x01, 0x9b, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff}, &any0, cairnerr.CodeMalformed, ""},
+		"too deep":         {deep, &any0, cairnerr.CodeMalformed, ""},
+		"bad json":         {[]byte("\x02{"), &any0, cairnerr.CodeMalformed, ""},
+		"another type":     {[]byte{0x01, 0x61, 'a'}, &number, cairnerr.CodeMalformed, "*int"},
+		"bytes into int":   {[]byte{0x03, 1}, &number, cairnerr.CodeMalformed, "*int"},
+		"bytes into nil":   {[]byte{0x03, 1}, (*[]byte)(nil), cairnerr.CodeMalformed, ""},
+		"no pointer":       {[]byte{0x01, 0x01}, 7, cairnerr.CodeMalformed, "int"},
+		"nil pointer":      {[]byte{0x01, 0x01}, (*int)(nil), cairnerr.CodeMalformed, ""},
+		"nil":              {[]byte{0x01, 0x01}, nil, cairnerr.CodeMalformed, ""},
+		"bad zstd":         {[]byte{0x10, 1, 2, 3}, &any0, cairnerr.CodeMalformed, ""},
+		"nothing in zstd":  {[]byte{0x10}, &any0, cairnerr.CodeMalformed, ""},
+		"zstd bomb":        {bomb, &any0, cairnerr.CodePayloadTooLarge, ""},
+		"too many layers":  {layered, &any0, cairnerr.CodeMalformed, "layers"},
+		"encrypted":        {[]byte{0x20, 1, 'k', 1, 2, 3}, &any0, cairnerr.CodeUnsupported, `"k"`},
+		"cut key name":     {[]byte{0x20, 9, 'k'}, &any0, cairnerr.CodeMalformed, ""},
+		"only a tag":       {[]byte{0x20}, &any0, cairnerr.CodeMalformed, ""},
+		"duplicate fields": {[]byte{0x01, 0xa2, 0x61, 'a', 1, 0x61, 'a', 2}, &any0, cairnerr.CodeMalformed, ""},
 	} {
 		err := payload.Decode(test.p, test.into)
-		require.Equal(t, test.code, journal.CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, test.code, cairnerr.CodeOf(err), "%s: %v", name, err)
 		require.ErrorContains(t, err, test.text, name)
 	}
 }
@@ -256,7 +257,7 @@ func TestUnserialisable(t *testing.T) {
 		"node":                   through,
 	} {
 		_, err := payload.Encode(v)
-		require.Equal(t, journal.CodeMalformed, journal.CodeOf(err), "%s: %v", name, err)
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "%s: %v", name, err)
 		require.ErrorContains(t, err, name)
 	}
 }
@@ -264,7 +265,7 @@ func TestUnserialisable(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	_, err := payload.Encode(make([]byte, payload.MaxSize+1))
-	require.Equal(t, journal.CodePayloadTooLarge, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodePayloadTooLarge, cairnerr.CodeOf(err))
 	codec := payload.Codec{Compress: -1} // which takes its time with the race detector
 	p, err := codec.Encode(make([]byte, payload.MaxSize))
 	require.NoError(t, err)
@@ -280,7 +281,7 @@ func TestNestingThatIsAcceptedIsReadable(t *testing.T) {
 	for {
 		p, err := payload.Encode(v)
 		if err != nil {
-			require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+			require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 			break
 		}
 		var back any
@@ -350,7 +351,7 @@ func TestDigest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "ca6c6588fa01171b200740344d354e85", hex.EncodeToString(seven), "digests are stored, and never change")
 	_, err = payload.Digest([]byte{0xee})
-	require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 }
 
 // TestTimesThatCannotBeRead refuses years that the text of a time has no room for, wherever they are, and nothing else.
@@ -377,7 +378,7 @@ func TestTimesThatCannotBeRead(t *testing.T) {
 			p, err := payload.Encode(c.value)
 			if !c.fine {
 				require.ErrorContains(t, err, "between 0 and 9999")
-				require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+				require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 				return
 			}
 			require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -38,7 +39,7 @@ func (c *Codec) View(p journal.Payload, limit int) (json.RawMessage, error) {
 		return nil, err
 	}
 	if len(plain) > limit {
-		return nil, journal.Errorf(journal.CodePayloadTooLarge, "the value has %d bytes; at most %d are shown", len(plain), limit)
+		return nil, cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "the value has %d bytes; at most %d are shown", len(plain), limit)
 	}
 	if len(plain) == 0 {
 		return json.RawMessage("null"), nil
@@ -49,7 +50,7 @@ func (c *Codec) View(p journal.Payload, limit int) (json.RawMessage, error) {
 	case tagJSON:
 		var out bytes.Buffer
 		if err := json.Compact(&out, body); err != nil {
-			return nil, journal.Errorf(journal.CodeMalformed, "the stored value is not JSON: %w", err)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value is not JSON: %w", err)
 		}
 		return out.Bytes(), nil
 	case tagRaw:
@@ -59,7 +60,7 @@ func (c *Codec) View(p journal.Payload, limit int) (json.RawMessage, error) {
 		}
 	default:
 		if err := viewingMode.Unmarshal(body, &shown); err != nil {
-			return nil, journal.Errorf(journal.CodeMalformed, "the stored value cannot be shown: %w", err)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value cannot be shown: %w", err)
 		}
 		shown = viewable(shown)
 	}
@@ -67,7 +68,7 @@ func (c *Codec) View(p journal.Payload, limit int) (json.RawMessage, error) {
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(shown); err != nil {
-		return nil, journal.Errorf(journal.CodeMalformed, "the stored value cannot be shown: %w", err)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value cannot be shown: %w", err)
 	}
 	return bytes.TrimSpace(out.Bytes()), nil
 }

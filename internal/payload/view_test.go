@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
@@ -47,7 +48,7 @@ func TestView(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, view, 4002, "what is compressed is shown, too")
 	_, err = payload.View(long, 4000)
-	require.Equal(t, journal.CodePayloadTooLarge, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodePayloadTooLarge, cairnerr.CodeOf(err))
 }
 
 func TestViewNeedsTheKey(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Both work for a few goroutines at once; more than that wait. They are made when the program starts and not at
@@ -41,9 +41,9 @@ func decompress(body []byte) ([]byte, error) {
 	plain, err := decompressor.DecodeAll(body, nil)
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
-		return nil, journal.Errorf(journal.CodePayloadTooLarge, "a compressed payload is larger than %d bytes", MaxSize)
+		return nil, cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "a compressed payload is larger than %d bytes", MaxSize)
 	case err != nil:
-		return nil, journal.Errorf(journal.CodeMalformed, "a compressed payload cannot be read: %w", err)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "a compressed payload cannot be read: %w", err)
 	}
 	return plain, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/check"
@@ -16,7 +17,7 @@ func (w *world) check(st store.Store) error {
 	found := map[string][]place{}
 	for _, run := range w.runs {
 		j, err := st.Journal(context.Background(), namespace, run, 0)
-		if journal.CodeOf(err) == journal.CodeRunNotFound {
+		if cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
 			continue
 		}
 		if err != nil {
@@ -202,7 +203,7 @@ func (w *world) marks(st store.Store, incarnation journal.ID) (map[string]bool, 
 	present := map[string]bool{}
 	for _, run := range w.runs {
 		j, err := st.Journal(context.Background(), namespace, run, 0)
-		if journal.CodeOf(err) == journal.CodeRunNotFound {
+		if cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
 			continue
 		}
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -39,7 +40,7 @@ func (c *client) work(commands int) int {
 			c.checkRead(cmd, res)
 			c.owns(cmd, res)
 			c.note(cmd, mark, acknowledged, res.Outcomes[0].Seq, fmt.Sprintf("ok at %d", res.Outcomes[0].Seq))
-		case journal.CodeOf(err) == journal.CodeOutcomeUnknown:
+		case cairnerr.CodeOf(err) == cairnerr.CodeOutcomeUnknown:
 			c.note(cmd, mark, unknown, 0, "unknown")
 		default:
 			c.note(cmd, mark, refused, 0, refusal(err))
@@ -81,7 +82,7 @@ func refusal(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "withdrawn"
 	}
-	return string(journal.CodeOf(err))
+	return string(cairnerr.CodeOf(err))
 }
 
 func (c *client) dead() bool {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -313,9 +314,9 @@ func (w *world) mischief(p *process, a *Actor, op faultstore.Op, roll int, f *fa
 	case op == faultstore.OpCommit && roll < 230:
 		f.Before = store.ErrBusy
 	case op == faultstore.OpCommit && roll < 250:
-		f.Before = journal.Errorf(journal.CodeDiskFull, "simulated")
+		f.Before = cairnerr.Errorf(cairnerr.CodeDiskFull, "simulated")
 	case op == faultstore.OpSettle && roll < 300, op == faultstore.OpBegin && roll < 90:
-		f.Before = journal.Errorf(journal.CodeUnreachable, "simulated")
+		f.Before = cairnerr.Errorf(cairnerr.CodeUnreachable, "simulated")
 	}
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -20,10 +21,10 @@ var (
 
 // RunNotFound is the error for a run that does not exist in the namespace.
 func RunNotFound(id journal.ID) error {
-	return journal.Errorf(journal.CodeRunNotFound, "no run %s", journal.PrefixRun.Format(id))
+	return cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s", journal.PrefixRun.Format(id))
 }
 
 // NotEnded is the error for a run that is to be deleted and has not ended.
 func NotEnded(id journal.ID) error {
-	return journal.Errorf(journal.CodeIllegalTransition, "%s has not ended: cancel or terminate it before it is deleted", journal.PrefixRun.Format(id))
+	return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s has not ended: cancel or terminate it before it is deleted", journal.PrefixRun.Format(id))
 }

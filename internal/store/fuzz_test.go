@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -37,7 +38,7 @@ func accepted(t *testing.T, cursor string, err error) bool {
 	t.Helper()
 	if err != nil {
 		require.NotEmpty(t, cursor)
-		require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 	}
 	return err == nil && cursor != ""
 }
@@ -54,7 +55,7 @@ func FuzzRunExtra(f *testing.F) {
 	f.Fuzz(func(t *testing.T, blob []byte) {
 		var r, again journal.Run
 		if err := DecodeRunExtra(blob, &r); err != nil {
-			require.Equal(t, journal.CodeCorrupt, journal.CodeOf(err))
+			require.Equal(t, cairnerr.CodeCorrupt, cairnerr.CodeOf(err))
 			return
 		}
 		written, err := EncodeRunExtra(&r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -16,8 +17,8 @@ type UserTx interface {
 
 // Joiner lets new runs be part of transactions of the user's: they are there if those are committed, and never were if not.
 type Joiner interface {
-	// Join makes ready to write in a transaction. An error with [journal.CodeForeignTx] says that it is not one of this database;
-	// [journal.CodeTxOver], that it has ended; [journal.CodeReadOnly], that it may not write; [journal.CodeTxConflict], that its owner must
+	// Join makes ready to write in a transaction. An error with [cairnerr.CodeForeignTx] says that it is not one of this database;
+	// [cairnerr.CodeTxOver], that it has ended; [cairnerr.CodeReadOnly], that it may not write; [cairnerr.CodeTxConflict], that its owner must
 	// repeat it.
 	Join(ctx context.Context, tx UserTx, now journal.Time) (Joined, error)
 }
@@ -58,13 +59,13 @@ func (w *Witness) Both() (first, last journal.ID) {
 
 // ForeignTx is the error for a transaction that is not one of a store's database.
 func ForeignTx(location string) error {
-	return journal.Errorf(journal.CodeForeignTx, "the transaction does not see the engine's rows: begin it on the database that the engine works on, %s", location)
+	return cairnerr.Errorf(cairnerr.CodeForeignTx, "the transaction does not see the engine's rows: begin it on the database that the engine works on, %s", location)
 }
 
 // WrongTx is the error for a handle that was not made for this kind of store.
 func WrongTx(tx UserTx, kind string) error {
 	if tx == nil {
-		return journal.Errorf(journal.CodeForeignTx, "no transaction was given")
+		return cairnerr.Errorf(cairnerr.CodeForeignTx, "no transaction was given")
 	}
-	return journal.Errorf(journal.CodeForeignTx, "the transaction is on a %s database, the engine works on %s", tx.Kind(), kind)
+	return cairnerr.Errorf(cairnerr.CodeForeignTx, "the transaction is on a %s database, the engine works on %s", tx.Kind(), kind)
 }

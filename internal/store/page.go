@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -38,7 +39,7 @@ type List[T any] struct {
 func (p Page) Size() (int, error) {
 	switch {
 	case p.Limit < 0:
-		return 0, journal.Errorf(journal.CodeMalformed, "bad limit %d: want 1 to %d", p.Limit, MaxLimit)
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "bad limit %d: want 1 to %d", p.Limit, MaxLimit)
 	case p.Limit == 0:
 		return DefaultLimit, nil
 	default:
@@ -122,7 +123,7 @@ func parseTextCursor(kind CursorKind, cursor string) (text string, id journal.ID
 }
 
 func badCursor() error {
-	return journal.Errorf(journal.CodeMalformed, "bad cursor: use the one that came with the page before, in the same list")
+	return cairnerr.Errorf(cairnerr.CodeMalformed, "bad cursor: use the one that came with the page before, in the same list")
 }
 
 // parseCursor returns what follows the kind of a cursor: 16 bytes, and perhaps more. The decoder skips ends of lines, which no cursor has.

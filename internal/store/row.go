@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/fxamacker/cbor/v2"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -30,7 +31,7 @@ func DecodeRunExtra(blob []byte, r *journal.Run) error {
 	}
 	var x runExtra
 	if err := cbor.Unmarshal(blob, &x); err != nil {
-		return journal.Errorf(journal.CodeCorrupt, "read run %s: %w", journal.PrefixRun.Format(r.ID), err)
+		return cairnerr.Errorf(cairnerr.CodeCorrupt, "read run %s: %w", journal.PrefixRun.Format(r.ID), err)
 	}
 	r.Deployment, r.Context, r.Root, r.ForkedFrom = x.Deployment, x.Context, x.Root, x.ForkedFrom
 	return nil

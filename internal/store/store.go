@@ -55,7 +55,7 @@ type Tx interface {
 	// keys refuse them if somebody else was faster.
 	Load(ctx context.Context, want *LoadSet) (*Loaded, error)
 	// Commit writes the rows of the batch and makes them durable. [ErrConflict]: nothing was written because
-	// somebody else was faster. [ErrUnknownOutcome]: see [Writer.Settle]. An error with [journal.CodeFenced]: this
+	// somebody else was faster. [ErrUnknownOutcome]: see [Writer.Settle]. An error with [cairnerr.CodeFenced]: this
 	// incarnation was declared dead. After any other error nothing was written.
 	Commit(ctx context.Context, changes *Changes) error
 	// Rollback gives the batch up. It does nothing after Commit.

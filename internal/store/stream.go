@@ -1,6 +1,7 @@
 package store
 
 import (
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -144,7 +145,7 @@ type StreamInfo struct {
 // Size returns the number of chunks that the page may have.
 func (q StreamQuery) Size() (int, error) {
 	if q.From < 0 {
-		return 0, journal.Errorf(journal.CodeMalformed, "bad index %d of a chunk: the first one is 0", q.From)
+		return 0, cairnerr.Errorf(cairnerr.CodeMalformed, "bad index %d of a chunk: the first one is 0", q.From)
 	}
 	return Page{Limit: q.Limit}.Size()
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
-	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/turn"
 )
 
@@ -123,7 +123,7 @@ func (p *Pipe) wait(ctx context.Context, over <-chan struct{}) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return journal.Errorf(journal.CodeClosed, "the run is not executed here any more")
+	return cairnerr.Errorf(cairnerr.CodeClosed, "the run is not executed here any more")
 }
 
 // pump sends until there is nothing more.
@@ -163,4 +163,4 @@ func (p *Pipe) sent(ops []commit.StreamOp, writers []*Writer, refused []int, err
 	p.moved = make(chan struct{})
 }
 
-var errClosed = &journal.Error{Code: journal.CodeStreamClosed, Message: "the stream was closed before all was written"}
+var errClosed = &cairnerr.Error{Code: cairnerr.CodeStreamClosed, Message: "the stream was closed before all was written"}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -85,7 +86,7 @@ func TestPipeHoldsUpWhoWritesTooMuch(t *testing.T) {
 				over := make(chan struct{})
 				go func() { done <- p.Put(t.Context(), over, &w, op) }()
 				close(over)
-				require.Equal(t, journal.CodeClosed, journal.CodeOf(<-done))
+				require.Equal(t, cairnerr.CodeClosed, cairnerr.CodeOf(<-done))
 				go func() { done <- p.Put(t.Context(), nil, &w, op) }()
 				synctest.Wait()
 				close(d.let) // from now on everything is taken
@@ -117,8 +118,8 @@ func TestPipeTellsWhatWasRefused(t *testing.T) {
 		d.let <- nil
 		require.NoError(t, p.Flush(t.Context(), nil, &good))
 		err := p.Flush(t.Context(), nil, &bad)
-		require.Equal(t, journal.CodeStreamClosed, journal.CodeOf(err))
-		require.Equal(t, journal.CodeStreamClosed, journal.CodeOf(p.Put(t.Context(), nil, &bad, commit.StreamOp{})))
+		require.Equal(t, cairnerr.CodeStreamClosed, cairnerr.CodeOf(err))
+		require.Equal(t, cairnerr.CodeStreamClosed, cairnerr.CodeOf(p.Put(t.Context(), nil, &bad, commit.StreamOp{})))
 		put(t, p, &good, "3")
 		d.let <- nil
 		require.NoError(t, p.Flush(t.Context(), nil, &good))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -31,7 +32,7 @@ const (
 func (h *Hub) Read(ctx context.Context, r Request) iter.Seq2[store.Chunk, error] {
 	return func(yield func(store.Chunk, error) bool) {
 		if r.From < 0 {
-			yield(store.Chunk{}, journal.Errorf(journal.CodeMalformed, "bad index %d of a chunk: the first one is 0", r.From))
+			yield(store.Chunk{}, cairnerr.Errorf(cairnerr.CodeMalformed, "bad index %d of a chunk: the first one is 0", r.From))
 			return
 		}
 		t := h.join(ctx, r.Key)
@@ -77,7 +78,7 @@ func (l *reading) run(ctx context.Context) error {
 		case <-changed:
 			waited = true
 		case <-l.hub.ended:
-			return journal.Errorf(journal.CodeClosed, "the engine was stopped")
+			return cairnerr.Errorf(cairnerr.CodeClosed, "the engine was stopped")
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -131,7 +132,7 @@ func (l *reading) pass(page *store.StreamPage) (blocked, stopped bool) {
 // ended is the end of a stream. One to which nothing was ever written is most likely a mistake.
 func (l *reading) ended(page *store.StreamPage) error {
 	if page.Head.No == 0 {
-		return journal.Errorf(journal.CodeStreamNotFound, "%s has no stream %q", journal.PrefixRun.Format(l.request.Key.Run), l.request.Key.Name)
+		return cairnerr.Errorf(cairnerr.CodeStreamNotFound, "%s has no stream %q", journal.PrefixRun.Format(l.request.Key.Run), l.request.Key.Name)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -260,13 +261,13 @@ func TestReadNothing(t *testing.T) {
 		require.Empty(t, r.indices(), "it is waited for")
 		f.change(key.Run, func(p *store.StreamPage) { p.Run.Status = journal.StatusCompleted })
 		<-r.done
-		require.Equal(t, journal.CodeStreamNotFound, journal.CodeOf(r.err))
+		require.Equal(t, cairnerr.CodeStreamNotFound, cairnerr.CodeOf(r.err))
 		f.page = store.StreamPage{}
 		r = read(t, h, Request{})
 		<-r.done
-		require.Equal(t, journal.CodeRunNotFound, journal.CodeOf(r.err))
+		require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(r.err))
 		r = read(t, h, Request{From: -1})
 		<-r.done
-		require.Equal(t, journal.CodeMalformed, journal.CodeOf(r.err))
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(r.err))
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -38,9 +39,9 @@ func plants() map[string]plant {
 
 		// What clients were told.
 		"an acknowledged start is gone":          {finds: "the start of %s was acknowledged", book: client, lines: told(askStart), as: elsewhere},
-		"a refused start is there":               {finds: "the start of %s was refused", book: client, lines: told(askStart), as: func(l *line) { l.Says, l.Code = saysRefused, string(journal.CodeDiskFull) }},
+		"a refused start is there":               {finds: "the start of %s was refused", book: client, lines: told(askStart), as: func(l *line) { l.Says, l.Code = saysRefused, string(cairnerr.CodeDiskFull) }},
 		"an acknowledged send was not received":  {finds: "was not received", book: client, lines: told(askSend), as: func(l *line) { l.Key = "x" }},
-		"a refused send was received":            {finds: "and was received", book: client, lines: told(askSend), as: func(l *line) { l.Says, l.Code = saysRefused, string(journal.CodeHookConsumed) }},
+		"a refused send was received":            {finds: "and was received", book: client, lines: told(askSend), as: func(l *line) { l.Says, l.Code = saysRefused, string(cairnerr.CodeHookConsumed) }},
 		"something nobody sent":                  {finds: "which nobody sent", book: client, lines: func(l *line) bool { return l.Says == saysAsk && l.Ask == askSend }},
 		"a run nobody asked for":                 {finds: "nobody asked for it", book: client, lines: func(l *line) bool { return l.Ask == askStart && l.Order == "0-3" }},
 		"a client was told of another end":       {finds: "a client was told", book: client, lines: func(l *line) bool { return l.Says == saysEnded }, as: func(l *line) { l.Text += "!" }},

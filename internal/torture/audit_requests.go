@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -67,7 +68,7 @@ func (a *audit) told(l *line) {
 
 // refused checks something that was refused: it must not be there. Of what ended without an answer, nothing can be said.
 func (a *audit) refused(l *line) {
-	if l.Code == string(journal.CodeOutcomeUnknown) {
+	if l.Code == string(cairnerr.CodeOutcomeUnknown) {
 		return
 	}
 	switch l.Ask {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -67,7 +67,7 @@ func (a *audit) effect(life string, l *line) {
 type outcome struct {
 	at      journal.Time
 	attempt int
-	failed  *journal.Error
+	failed  *cairnerr.Error
 }
 
 // steps checks the outcomes of a run's steps, and holds them against what their bodies did.
@@ -97,7 +97,7 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 				clear(begun)
 			}
 		case *journal.RunParked:
-			if paused = d.Asked; d.Error != nil && d.Error.Code == engine.CodePoison && !slices.ContainsFunc(slices.Collect(maps.Values(begun)), isPoison) {
+			if paused = d.Asked; d.Error != nil && d.Error.Code == cairnerr.CodePoison && !slices.ContainsFunc(slices.Collect(maps.Values(begun)), isPoison) {
 				a.found("%s (%s) was parked as poison, and no step was begun so often", r.id, r.order.Name)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -122,7 +122,7 @@ func (c *client) place(ctx context.Context, o order, id string) {
 	}
 	run, err := c.get(ctx, id)
 	if err != nil {
-		c.diary.write(line{Says: saysWrong, Order: o.Name, Run: id, Code: string(journal.CodeOf(err)), Text: "an acknowledged run is not found: " + err.Error()})
+		c.diary.write(line{Says: saysWrong, Order: o.Name, Run: id, Code: string(cairnerr.CodeOf(err)), Text: "an acknowledged run is not found: " + err.Error()})
 		return
 	}
 	caring, over := context.WithCancel(ctx)
@@ -190,7 +190,7 @@ func (c *client) start(ctx context.Context, o *order) string {
 		err = within(ctx, call)
 	}
 	if err != nil {
-		l.Code, l.Text = string(journal.CodeOf(err)), err.Error()
+		l.Code, l.Text = string(cairnerr.CodeOf(err)), err.Error()
 		c.say(saysRefused, l)
 		return ""
 	}
@@ -255,9 +255,9 @@ func insist(ctx context.Context, f func(context.Context) error) error {
 
 // isAnswer tells a refusal from a database that cannot be asked now.
 func isAnswer(err error) bool {
-	switch journal.CodeOf(err) {
-	case journal.CodeUnreachable, journal.CodeDiskFull, journal.CodeOutcomeUnknown, journal.CodeFenced, journal.CodeClosed, journal.CodeInternal,
-		journal.CodeTxConflict, journal.CodeTxOver: // of a transaction that failed with its connection
+	switch cairnerr.CodeOf(err) {
+	case cairnerr.CodeUnreachable, cairnerr.CodeDiskFull, cairnerr.CodeOutcomeUnknown, cairnerr.CodeFenced, cairnerr.CodeClosed, cairnerr.CodeInternal,
+		cairnerr.CodeTxConflict, cairnerr.CodeTxOver: // of a transaction that failed with its connection
 		return false
 	default:
 		return !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // answer sends what the hooks of an order, and of its children, wait for. It returns at once.
@@ -68,17 +68,17 @@ func (c *client) deed(ctx context.Context, l line, f func(context.Context) error
 			announced = true
 		}
 		err := insist(ctx, f)
-		switch code := journal.CodeOf(err); {
+		switch code := cairnerr.CodeOf(err); {
 		case err == nil:
 			c.say(saysTold, l)
 			return
 		case ctx.Err() != nil:
 			return
-		case code == journal.CodeHookConsumed:
+		case code == cairnerr.CodeHookConsumed:
 			l.Code = string(code)
 			c.say(saysRefused, l)
 			return
-		case code == journal.CodeHookNotFound, code == journal.CodeRunEnded, code == journal.CodeRunGone: // it was closed in the meantime
+		case code == cairnerr.CodeHookNotFound, code == cairnerr.CodeRunEnded, code == cairnerr.CodeRunGone: // it was closed in the meantime
 			pause(ctx, again)
 		default:
 			l.Code, l.Text = string(code), err.Error()
@@ -141,7 +141,7 @@ func (c *client) fork(ctx context.Context, run *cairn.Run[string], o *order) {
 		return err
 	})
 	if err != nil {
-		l.Says, l.Code, l.Text = saysWrong, string(journal.CodeOf(err)), "a completed run cannot be forked from "+from+": "+err.Error()
+		l.Says, l.Code, l.Text = saysWrong, string(cairnerr.CodeOf(err)), "a completed run cannot be forked from "+from+": "+err.Error()
 		c.diary.write(l)
 		return
 	}
@@ -176,7 +176,7 @@ func (c *client) request(ctx context.Context, run *cairn.Run[string], o *order, 
 	case err == nil:
 		c.say(saysTold, l)
 	case isAnswer(err):
-		l.Code, l.Text = string(journal.CodeOf(err)), err.Error()
+		l.Code, l.Text = string(cairnerr.CodeOf(err)), err.Error()
 		c.say(saysRefused, l)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -95,9 +95,9 @@ func (p *patrol) mend(ctx context.Context, id string) error {
 		return err
 	}
 	switch info.Error.Code {
-	case engine.CodePoison:
+	case cairnerr.CodePoison:
 		p.o.count(&p.o.report.Poisoned, 1)
-	case engine.CodePaused:
+	case cairnerr.CodePaused:
 		if !p.finale {
 			return nil // its client lets it go on
 		}

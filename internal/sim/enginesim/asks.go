@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
@@ -62,7 +63,7 @@ func (w *world) create(who string, p *process, key, name string, ask func() (jou
 	call := w.clock()
 	id, err := reach(w, p, who, ask)
 	got := p.answer(err, false)
-	if got == answer(journal.CodeRunNotFound) || got == answer(journal.CodeStepNotFound) { // what should have been forked was deleted, or has not come so far
+	if got == answer(cairnerr.CodeRunNotFound) || got == answer(cairnerr.CodeStepNotFound) { // what should have been forked was deleted, or has not come so far
 		got = answerNot
 	}
 	op := runOp{string(askStart), got, id.String()}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -101,7 +102,7 @@ func (a *auditor) look(id journal.ID, closely bool) {
 		after = 0
 	}
 	j, err := a.st.Journal(context.Background(), namespace, id, after)
-	if journal.CodeOf(err) == journal.CodeRunNotFound && a.w.mayBeGone(id) {
+	if cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound && a.w.mayBeGone(id) {
 		delete(a.runs, id)
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
@@ -53,7 +54,7 @@ func (w *world) ring(b *bell) {
 			return
 		}
 		switch got := w.push(p, b); got {
-		case answerOK, answer(journal.CodeRunNotFound):
+		case answerOK, answer(cairnerr.CodeRunNotFound):
 			return
 		default:
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -45,15 +46,15 @@ const (
 
 // answerOf classifies an error. An operation of several commands may have been applied in part.
 func answerOf(err error, several bool) answer {
-	switch code := journal.CodeOf(err); {
+	switch code := cairnerr.CodeOf(err); {
 	case err == nil:
 		return answerOK
-	case code == journal.CodeUnreachable || code == journal.CodeDiskFull:
+	case code == cairnerr.CodeUnreachable || code == cairnerr.CodeDiskFull:
 		if several {
 			return answerMaybe
 		}
 		return answerNot
-	case code == journal.CodeOutcomeUnknown || code == journal.CodeClosed || code == journal.CodeInternal, errors.Is(err, errDead):
+	case code == cairnerr.CodeOutcomeUnknown || code == cairnerr.CodeClosed || code == cairnerr.CodeInternal, errors.Is(err, errDead):
 		return answerMaybe
 	default:
 		return answer(code)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -32,8 +33,8 @@ func (w *world) judge(readers *audience) {
 
 // resume lets a run go on that a client has paused.
 func (w *world) resume(eng *engine.Engine, id journal.ID) {
-	switch err := eng.Resume(context.Background(), id, "judge"); journal.CodeOf(err) {
-	case "", journal.CodeIllegalTransition, journal.CodeRunEnded:
+	switch err := eng.Resume(context.Background(), id, "judge"); cairnerr.CodeOf(err) {
+	case "", cairnerr.CodeIllegalTransition, cairnerr.CodeRunEnded:
 	default:
 		w.fail("resume %s: %w", w.nameOf(id), err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // runState is a run as its clients know it.
@@ -58,43 +58,43 @@ func (s runState) step(op runOp) (runState, bool) {
 		}
 		return s, ok
 	case string(askCancel):
-		if op.answer == answer(journal.CodeRunEnded) {
+		if op.answer == answer(cairnerr.CodeRunEnded) {
 			return s, s.ended != ""
 		}
 		s.cancelled, s.parked = true, false
 		return s, applied && live
 	case string(askEnd):
-		if op.answer == answer(journal.CodeRunEnded) {
+		if op.answer == answer(cairnerr.CodeRunEnded) {
 			return s, s.ended != ""
 		}
 		s.ended, s.unseen = "cancelled", true
 		return s, applied && live
 	case string(askDelete):
-		if op.answer == answer(journal.CodeRunNotFound) {
+		if op.answer == answer(cairnerr.CodeRunNotFound) {
 			return s, s.id != op.value
 		}
-		if op.answer == answer(journal.CodeIllegalTransition) {
+		if op.answer == answer(cairnerr.CodeIllegalTransition) {
 			return s, live
 		}
 		return runState{}, applied && s.ended != "" && s.id == op.value
 	case string(askPause):
-		if op.answer == answer(journal.CodeRunEnded) {
+		if op.answer == answer(cairnerr.CodeRunEnded) {
 			return s, s.ended != ""
 		}
 		s.parked = true
 		return s, applied && live
 	case string(askResume):
-		if op.answer == answer(journal.CodeRunEnded) {
+		if op.answer == answer(cairnerr.CodeRunEnded) {
 			return s, s.ended != ""
 		}
-		if op.answer == answer(journal.CodeIllegalTransition) {
+		if op.answer == answer(cairnerr.CodeIllegalTransition) {
 			return s, live && !s.parked
 		}
 		ok := applied && live && s.parked
 		s.parked = false
 		return s, ok
 	case string(askSet):
-		if op.answer == answer(journal.CodeRunEnded) {
+		if op.answer == answer(cairnerr.CodeRunEnded) {
 			return s, s.ended != ""
 		}
 		return s, applied && live

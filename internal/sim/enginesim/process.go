@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
@@ -217,7 +218,7 @@ func (p *process) plan(op faultstore.Op, _ int) faultstore.Fault {
 	case faultDelay:
 		f.Delay += planned.For
 	case faultFail:
-		f.Before = journal.Errorf(journal.CodeUnreachable, "simulated")
+		f.Before = cairnerr.Errorf(cairnerr.CodeUnreachable, "simulated")
 	case faultApplied:
 		f.AfterCommit = true
 	case faultUnknown:
@@ -225,7 +226,7 @@ func (p *process) plan(op faultstore.Op, _ int) faultstore.Fault {
 	case faultBusy:
 		f.Before = store.ErrBusy
 	case faultFull:
-		f.Before = journal.Errorf(journal.CodeDiskFull, "simulated")
+		f.Before = cairnerr.Errorf(cairnerr.CodeDiskFull, "simulated")
 	case faultLate:
 		f.Late = planned.For
 	case faultDieBefore:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -32,7 +33,7 @@ func (s *shaky) meet(ctx context.Context, point Point, apply func() error) error
 		return context.Cause(ctx)
 	}
 	if f.Kind == faultFail {
-		return journal.Errorf(journal.CodeUnreachable, "simulated")
+		return cairnerr.Errorf(cairnerr.CodeUnreachable, "simulated")
 	}
 	held := s.p.isFrozen()
 	if err := s.p.gate(); err != nil {
@@ -46,7 +47,7 @@ func (s *shaky) meet(ctx context.Context, point Point, apply func() error) error
 		return gone
 	}
 	if err == nil && f.Kind == faultApplied {
-		return journal.Errorf(journal.CodeUnreachable, "simulated, after it was applied")
+		return cairnerr.Errorf(cairnerr.CodeUnreachable, "simulated, after it was applied")
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
@@ -181,7 +182,7 @@ func (w *world) judgeShorts(eng *engine.Engine) {
 	ctx := context.Background()
 	there := func(id journal.ID) bool {
 		_, err := w.audit.st.Run(ctx, namespace, id, store.ResolveNone)
-		if err != nil && journal.CodeOf(err) != journal.CodeRunNotFound {
+		if err != nil && cairnerr.CodeOf(err) != cairnerr.CodeRunNotFound {
 			w.fail("%s: %w", w.nameOf(id), err)
 		}
 		return err == nil

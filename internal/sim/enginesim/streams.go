@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -148,7 +149,7 @@ func (r *readers) readSome(hub *stream.Hub, q stream.Request, n int, pause time.
 		if err == nil && ((!q.Settled && c.Index != next) || c.Index < next) {
 			err = fmt.Errorf("chunk %d came where %d should have", c.Index, next)
 		}
-		if journal.CodeOf(err) == journal.CodeStreamNotFound {
+		if cairnerr.CodeOf(err) == cairnerr.CodeStreamNotFound {
 			return nil // it never wrote anything
 		}
 		if err != nil {

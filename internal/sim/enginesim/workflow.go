@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/sim"
@@ -99,7 +100,7 @@ func (w *world) step(b *engine.Branch, at place) (string, error) {
 			}
 			w.wait(at.name, 100+at.i)
 			if at.i%2 == 1 && info.Attempt == 1 {
-				return nil, journal.Errorf("flaky", "the first attempt fails")
+				return nil, cairnerr.Errorf("flaky", "the first attempt fails")
 			}
 			return journal.Payload(fmt.Sprintf("[%d]", at.i)), nil
 		})
@@ -201,7 +202,7 @@ func (w *world) deadline(b *engine.Branch) (string, error) {
 	}
 	defer done()
 	err = limited.Sleep("too long", func(now journal.Time) journal.Time { return now.Add(time.Hour) })
-	if journal.CodeOf(err) != engine.CodeTimeout {
+	if cairnerr.CodeOf(err) != cairnerr.CodeTimeout {
 		return "", fmt.Errorf("no timeout: %w", err)
 	}
 	return "(deadline)", nil

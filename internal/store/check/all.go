@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -155,9 +156,9 @@ func (w *walk) count(found []Difference, events int64, err error) error {
 	counts := &w.report.Counts
 	switch {
 	case err == nil:
-	case journal.CodeOf(err) == journal.CodeRunNotFound:
+	case cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound:
 		return nil // it was deleted since it was listed
-	case journal.CodeOf(err) == journal.CodeUnknownEvent:
+	case cairnerr.CodeOf(err) == cairnerr.CodeUnknownEvent:
 		counts.Unknown++
 		events = 0
 	case errors.Is(err, ErrMoving):

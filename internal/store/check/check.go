@@ -48,7 +48,7 @@ func (d Difference) String() string {
 // it was updated are not compared: these do not follow from the journal.
 //
 // now is needed because a hook that was kept beyond the end of its run may be gone when its time is over. An error means
-// that nothing can be said: the run does not exist, a newer program wrote it ([journal.CodeUnknownEvent]), it is written to
+// that nothing can be said: the run does not exist, a newer program wrote it ([cairnerr.CodeUnknownEvent]), it is written to
 // all the time ([ErrMoving]), or the database failed.
 func Views(ctx context.Context, r store.Reader, namespace string, run journal.ID, now journal.Time) ([]Difference, error) {
 	found, _, err := views(ctx, r, namespace, run, now)

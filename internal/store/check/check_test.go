@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/check"
@@ -18,7 +19,7 @@ func TestGoodDatabase(t *testing.T) {
 	for _, run := range []journal.ID{w.full("a"), w.running("b"), w.retaining("b"), w.cancelled("b")} {
 		for _, namespace := range []string{"a", "b"} {
 			found, err := check.Views(t.Context(), w.store, namespace, run, w.now)
-			if journal.CodeOf(err) == journal.CodeRunNotFound {
+			if cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
 				continue
 			}
 			require.NoError(t, err)
@@ -39,7 +40,7 @@ func TestNoSuchRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	_, err := check.Views(t.Context(), w.store, "a", journal.ID{1}, w.now)
-	require.Equal(t, journal.CodeRunNotFound, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err))
 }
 
 func TestEveryKindOfDamageIsSeen(t *testing.T) {
@@ -164,7 +165,7 @@ func TestRunOfANewerProgram(t *testing.T) {
 	run := w.full("a")
 	newer := &lie{Reader: w.store, journal: func(j *store.Journal) { j.Events[2].Type, j.Events[2].Data = 200, nil }}
 	_, err := check.Views(t.Context(), newer, "a", run, w.now)
-	require.Equal(t, journal.CodeUnknownEvent, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodeUnknownEvent, cairnerr.CodeOf(err))
 	report, err := check.All(t.Context(), newer, check.Options{Now: w.clock})
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Unknown)
@@ -208,7 +209,7 @@ func TestAllEndsWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.full("a")
-	gone := journal.Errorf(journal.CodeUnreachable, "gone")
+	gone := cairnerr.Errorf(cairnerr.CodeUnreachable, "gone")
 	report, err := check.All(t.Context(), &lie{Reader: w.store, err: gone}, check.Options{Now: w.clock})
 	require.ErrorIs(t, err, gone)
 	require.Zero(t, report.Runs)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -31,10 +32,10 @@ func (c *comparison) add(where, field, stored, folded string) {
 
 // damage turns the error of a read into a difference, if it is about what is stored. Other errors are returned.
 func (c *comparison) damage(where string, err error) error {
-	switch code := journal.CodeOf(err); {
+	switch code := cairnerr.CodeOf(err); {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
-	case code == journal.CodeCorrupt, code == journal.CodeInternal, code == journal.CodeMalformed:
+	case code == cairnerr.CodeCorrupt, code == cairnerr.CodeInternal, code == cairnerr.CodeMalformed:
 		c.add(where, "", "cannot be read: "+err.Error(), "")
 		return nil
 	default:

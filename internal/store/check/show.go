@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -63,7 +64,7 @@ func show(v any) string {
 		return showBytes(v)
 	case []byte:
 		return showBytes(v)
-	case *journal.Error:
+	case *cairnerr.Error:
 		return fmt.Sprintf("%.80q", v.Error())
 	case *journal.RunFailed:
 		return fmt.Sprintf("a failure with code %.40q, error %s, value of %s", v.ErrorCode, show(v.Error), showBytes(v.Value))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -73,11 +74,11 @@ func (w *world) full(namespace string) journal.ID {
 	run := w.begin(namespace)
 	w.do(namespace, run,
 		journal.Event{Key: "one", Data: &journal.StepStarted{Name: "one", Input: []byte("x")}},
-		journal.Event{Key: "one", Data: &journal.StepRetrying{Error: &journal.Error{Code: "boom", Message: "once"}}},
+		journal.Event{Key: "one", Data: &journal.StepRetrying{Error: &cairnerr.Error{Code: "boom", Message: "once"}}},
 		journal.Event{Key: "one", Data: &journal.StepStarted{}},
 		journal.Event{Key: "one", Data: &journal.StepCompleted{Attempt: 2, Result: []byte("done")}},
 		journal.Event{Key: "two", Data: &journal.StepStarted{Name: "two"}},
-		journal.Event{Key: "two", Data: &journal.StepFailed{Attempt: 1, Error: &journal.Error{Code: "boom", Message: "it broke"}}},
+		journal.Event{Key: "two", Data: &journal.StepFailed{Attempt: 1, Error: &cairnerr.Error{Code: "boom", Message: "it broke"}}},
 		journal.Event{Key: "three", Data: &journal.StepCompleted{Name: "three", Attempt: 1, Result: []byte("fine")}},
 	)
 	w.do(namespace, run, journal.Event{Data: &journal.RunCompleted{Output: []byte("out")}})
@@ -110,7 +111,7 @@ func (w *world) cancelled(namespace string) journal.ID {
 	w.Helper()
 	run := w.begin(namespace)
 	w.do(namespace, run, journal.Event{Data: &journal.CancelRequested{Reason: "enough"}})
-	w.do(namespace, run, journal.Event{Data: &journal.RunFailed{Error: &journal.Error{Message: "stopped"}}})
+	w.do(namespace, run, journal.Event{Data: &journal.RunFailed{Error: &cairnerr.Error{Message: "stopped"}}})
 	return run
 }
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Migration is one step from a schema version to the next.
@@ -62,11 +62,11 @@ func Read(files fs.FS, dir string) ([]Migration, error) {
 }
 
 // Pending returns the steps that a database needs whose schema has the given version and oldest compatible program. A
-// database that this program cannot use gives [journal.CodeSchemaTooNew].
+// database that this program cannot use gives [cairnerr.CodeSchemaTooNew].
 func Pending(all []Migration, version, oldest int) ([]Migration, error) {
 	newest := len(all)
 	if version > newest && oldest > newest {
-		return nil, journal.Errorf(journal.CodeSchemaTooNew,
+		return nil, cairnerr.Errorf(cairnerr.CodeSchemaTooNew,
 			"the database has schema version %d, which needs a program that knows version %d; this one knows %d: upgrade cairn",
 			version, oldest, newest)
 	}
@@ -82,6 +82,6 @@ const DetailVersion = "schema_version"
 
 // ReadOnly is the error for a database that needs steps, and was opened for reading only.
 func ReadOnly(location string, version, newest int) error {
-	return journal.Errorf(journal.CodeReadOnly, "%s has schema version %d; it needs %d, and was opened for reading only", location, version, newest).
+	return cairnerr.Errorf(cairnerr.CodeReadOnly, "%s has schema version %d; it needs %d, and was opened for reading only", location, version, newest).
 		With(DetailVersion, strconv.Itoa(version))
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store/migration"
 )
 
@@ -63,8 +63,8 @@ func TestPending(t *testing.T) {
 	} {
 		pending, err := migration.Pending(all, test.version, test.oldest)
 		if test.refused {
-			require.Equal(t, journal.CodeSchemaTooNew, journal.CodeOf(err), test.name)
-			require.Equal(t, 503, journal.AsError(err).Status())
+			require.Equal(t, cairnerr.CodeSchemaTooNew, cairnerr.CodeOf(err), test.name)
+			require.Equal(t, 503, cairnerr.AsError(err).Status())
 			continue
 		}
 		require.NoError(t, err, test.name)

@@ -12,7 +12,7 @@ package open
 import (
 	"context"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/open/internal/target"
 	"github.com/cairn-workflow/cairn/internal/store/postgres"
@@ -25,13 +25,13 @@ func URL(ctx context.Context, url string) (store.Store, error) {
 }
 
 // ReadOnly opens a database without changing it: what does not exist is an error, and so is a schema that is not up to
-// date. The error then has [journal.CodeReadOnly].
+// date. The error then has [cairnerr.CodeReadOnly].
 func ReadOnly(ctx context.Context, url string) (store.Store, error) {
 	return openTarget(ctx, url, true)
 }
 
 // Location names the database for people, without credentials and settings. It opens nothing. A URL that names no database
-// gives [journal.CodeMalformed].
+// gives [cairnerr.CodeMalformed].
 func Location(url string) (string, error) {
 	t, err := target.Parse(url)
 	if err != nil {
@@ -46,7 +46,7 @@ func openTarget(ctx context.Context, url string, readOnly bool) (store.Store, er
 		return nil, err
 	}
 	if t.Path == target.Memory && readOnly {
-		return nil, journal.Errorf(journal.CodeMalformed, "a database in memory has nothing to read: it is empty for each program that opens it")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "a database in memory has nothing to read: it is empty for each program that opens it")
 	}
 	// A nil pointer in an interface is not nil: the stores are returned only where there is no error.
 	if t.Path != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/internal/store/migration"
@@ -35,7 +36,7 @@ func TestSQLite(t *testing.T) {
 			t.Parallel()
 			_, err := open.ReadOnly(t.Context(), c.url)
 			require.ErrorIs(t, err, fs.ErrNotExist)
-			require.Equal(t, journal.CodeUnreachable, journal.CodeOf(err))
+			require.Equal(t, cairnerr.CodeUnreachable, cairnerr.CodeOf(err))
 
 			s, err := open.URL(t.Context(), c.url)
 			require.NoError(t, err)
@@ -64,8 +65,8 @@ func TestSQLiteReadOnlyLeavesOthersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "empty.db")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	_, err := open.ReadOnly(t.Context(), path)
-	require.Equal(t, journal.CodeReadOnly, journal.CodeOf(err))
-	require.Equal(t, "0", journal.AsError(err).Details[migration.DetailVersion])
+	require.Equal(t, cairnerr.CodeReadOnly, cairnerr.CodeOf(err))
+	require.Equal(t, "0", cairnerr.AsError(err).Details[migration.DetailVersion])
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Empty(t, content)
@@ -81,15 +82,15 @@ func TestMemory(t *testing.T) {
 	require.False(t, info.Durable)
 	require.NoError(t, s.Close())
 	_, err = open.ReadOnly(t.Context(), "sqlite::memory:")
-	require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 }
 
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	_, err := open.ReadOnly(t.Context(), url)
-	require.Equal(t, journal.CodeReadOnly, journal.CodeOf(err))
-	require.Equal(t, "0", journal.AsError(err).Details[migration.DetailVersion])
+	require.Equal(t, cairnerr.CodeReadOnly, cairnerr.CodeOf(err))
+	require.Equal(t, "0", cairnerr.AsError(err).Details[migration.DetailVersion])
 	s, err := open.URL(t.Context(), url)
 	require.NoError(t, err)
 	require.NoError(t, s.Close())
@@ -131,7 +132,7 @@ func TestRefusals(t *testing.T) {
 			t.Parallel()
 			s, err := open.URL(t.Context(), url)
 			require.Nil(t, s)
-			require.Equal(t, journal.CodeMalformed, journal.CodeOf(err), "%v", err)
+			require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "%v", err)
 			require.NotContains(t, err.Error(), password)
 			require.Contains(t, err.Error(), "postgres://user:password@host:port/database")
 		})
@@ -154,6 +155,6 @@ func TestLocation(t *testing.T) {
 		require.Equal(t, want, got, url)
 	}
 	_, err := open.Location("mysql://me:secret@host/db")
-	require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 	require.NotContains(t, err.Error(), "secret")
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -58,7 +58,7 @@ func fatal(err error) bool {
 
 // classify gives an error of the database the code that Cairn has for it.
 func classify(op string, err error) error {
-	var known *journal.Error
+	var known *cairnerr.Error
 	var connect *pgconn.ConnectError
 	switch {
 	case err == nil, errors.As(err, &known):
@@ -67,23 +67,23 @@ func classify(op string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
-	return journal.Errorf(codeOf(err), "postgres: %s: %w", op, err)
+	return cairnerr.Errorf(codeOf(err), "postgres: %s: %w", op, err)
 }
 
-func codeOf(err error) journal.Code {
+func codeOf(err error) cairnerr.Code {
 	switch state := sqlState(err); {
 	case strings.Contains(err.Error(), "closed pool"):
-		return journal.CodeClosed
+		return cairnerr.CodeClosed
 	case state == stateDiskFull:
-		return journal.CodeDiskFull
+		return cairnerr.CodeDiskFull
 	case state == stateReadOnly:
-		return journal.CodeReadOnly
+		return cairnerr.CodeReadOnly
 	case state == stateBadText:
-		return journal.CodeMalformed
+		return cairnerr.CodeMalformed
 	case unreachable(err):
-		return journal.CodeUnreachable
+		return cairnerr.CodeUnreachable
 	default:
-		return journal.CodeInternal
+		return cairnerr.CodeInternal
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 )
 
@@ -255,11 +255,11 @@ func TestRefusedSchemasStay(t *testing.T) {
 	t.Parallel()
 	for name, meddle := range map[string]struct {
 		sql  string
-		code journal.Code
+		code cairnerr.Code
 	}{
-		"newer":         {`update cairn.schema_version set version = 99, oldest = 99`, journal.CodeSchemaTooNew},
-		"just newer":    {fmt.Sprintf(`update cairn.schema_version set version = %[1]d, oldest = %[1]d`, newestSchema(t)+1), journal.CodeSchemaTooNew},
-		"another table": {`drop table cairn.schema_version; create table cairn.schema_version (v text); insert into cairn.schema_version values ('mine')`, journal.CodeSchemaForeign},
+		"newer":         {`update cairn.schema_version set version = 99, oldest = 99`, cairnerr.CodeSchemaTooNew},
+		"just newer":    {fmt.Sprintf(`update cairn.schema_version set version = %[1]d, oldest = %[1]d`, newestSchema(t)+1), cairnerr.CodeSchemaTooNew},
+		"another table": {`drop table cairn.schema_version; create table cairn.schema_version (v text); insert into cairn.schema_version values ('mine')`, cairnerr.CodeSchemaForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

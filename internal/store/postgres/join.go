@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -73,7 +74,7 @@ func (s *Store) Join(ctx context.Context, user store.UserTx, _ journal.Time) (st
 	case s.closed.Load():
 		return nil, errClosed()
 	case s.cfg.ReadOnly:
-		return nil, journal.Errorf(journal.CodeReadOnly, "%s was opened for reading only", s.location)
+		return nil, cairnerr.Errorf(cairnerr.CodeReadOnly, "%s was opened for reading only", s.location)
 	}
 	j := &joined{s: s, tx: u.tx}
 	return j, j.examine(ctx)
@@ -129,7 +130,7 @@ func (j *joined) examine(ctx context.Context) error {
 	case seen == 0:
 		return store.ForeignTx(j.s.location)
 	case readOnly == "on":
-		return journal.Errorf(journal.CodeReadOnly, "the transaction is for reading only")
+		return cairnerr.Errorf(cairnerr.CodeReadOnly, "the transaction is for reading only")
 	default:
 		return nil
 	}
@@ -152,7 +153,7 @@ func (j *joined) Started(ctx context.Context, key journal.StartKey) (started jou
 	}
 	bytes, err := hex.DecodeString(strings.ReplaceAll(id, "-", ""))
 	if err != nil || len(bytes) != len(started.Run) {
-		return started, false, journal.Errorf(journal.CodeCorrupt, "postgres: the id of a run is %.64q", id)
+		return started, false, cairnerr.Errorf(cairnerr.CodeCorrupt, "postgres: the id of a run is %.64q", id)
 	}
 	started.Run = journal.ID(bytes)
 	return started, true, nil
@@ -164,7 +165,7 @@ func (j *joined) Insert(ctx context.Context, change *store.RunChange) (bool, err
 	run := change.State.Run
 	notes := change.Events[min(len(change.Events), 1):]
 	if len(change.Events) == 0 || change.Events[0].Type != journal.EventRunCreated || slices.ContainsFunc(notes, isNoNote) {
-		return false, journal.Errorf(journal.CodeInternal, "only the birth of a run can be part of a user's transaction")
+		return false, cairnerr.Errorf(cairnerr.CodeInternal, "only the birth of a run can be part of a user's transaction")
 	}
 	ns, err := j.s.makeNamespace(ctx, change.State.Namespace)
 	if err != nil {
@@ -252,19 +253,19 @@ func joinError(op string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, pgx.ErrTxClosed), errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone):
-		return journal.Errorf(journal.CodeTxOver, "the transaction has ended: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeTxOver, "the transaction has ended: %w", err)
 	case state == stateTxFailed:
-		return journal.Errorf(journal.CodeTxOver, "a statement of the transaction has failed before, and it can only be rolled back: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeTxOver, "a statement of the transaction has failed before, and it can only be rolled back: %w", err)
 	case state == stateUndefinedTable, state == stateUndefinedName:
-		return journal.Errorf(journal.CodeForeignTx, "the transaction is on a database without Cairn's tables: begin it on the engine's database: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeForeignTx, "the transaction is on a database without Cairn's tables: begin it on the engine's database: %w", err)
 	case state == stateSerialization, state == stateDeadlock, state == stateLockNotAvailable:
-		conflict := journal.Errorf(journal.CodeTxConflict, "postgres: %s: %w", op, err)
+		conflict := cairnerr.Errorf(cairnerr.CodeTxConflict, "postgres: %s: %w", op, err)
 		conflict.Retryable = true
 		return conflict
 	case state == stateReadOnly, state == stateNoRight:
-		return journal.Errorf(journal.CodeReadOnly, "postgres: %s: %w", op, err)
+		return cairnerr.Errorf(cairnerr.CodeReadOnly, "postgres: %s: %w", op, err)
 	case strings.Contains(err.Error(), "conn busy"):
-		return journal.Errorf(journal.CodeUnsupported, "the transaction is in use: close its rows, and use it in one goroutine at a time: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeUnsupported, "the transaction is in use: close its rows, and use it in one goroutine at a time: %w", err)
 	default:
 		return classify(op, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
@@ -54,9 +55,9 @@ func beginWith(t *testing.T, s *Store, o pgx.TxOptions) pgx.Tx {
 	return tx
 }
 
-func requireJoinCode(t *testing.T, code journal.Code, err error) {
+func requireJoinCode(t *testing.T, code cairnerr.Code, err error) {
 	t.Helper()
-	require.Equal(t, code, journal.CodeOf(err), "%v", err)
+	require.Equal(t, code, cairnerr.CodeOf(err), "%v", err)
 }
 
 // The user's connection may send statements in any way; poolers need some of them.
@@ -92,20 +93,20 @@ func TestJoinMisused(t *testing.T) {
 
 	readOnly := beginWith(t, s, pgx.TxOptions{AccessMode: pgx.ReadOnly})
 	_, err := joinIn(t, s, ids, InTx(readOnly), "")
-	requireJoinCode(t, journal.CodeReadOnly, err)
+	requireJoinCode(t, cairnerr.CodeReadOnly, err)
 	require.NoError(t, readOnly.Commit(t.Context()), "it was left as it was")
 
 	failed := beginWith(t, s, pgx.TxOptions{})
 	_, err = failed.Exec(t.Context(), `select 1 / 0`)
 	require.Error(t, err)
 	_, err = joinIn(t, s, ids, InTx(failed), "")
-	requireJoinCode(t, journal.CodeTxOver, err)
+	requireJoinCode(t, cairnerr.CodeTxOver, err)
 
 	inUse := beginWith(t, s, pgx.TxOptions{})
 	rows, err := inUse.Query(t.Context(), `select generate_series(1, 1000)`)
 	require.NoError(t, err)
 	_, err = joinIn(t, s, ids, InTx(inUse), "")
-	requireJoinCode(t, journal.CodeUnsupported, err)
+	requireJoinCode(t, cairnerr.CodeUnsupported, err)
 	rows.Close()
 	require.NoError(t, rows.Err())
 	_, err = joinIn(t, s, ids, InTx(inUse), "")
@@ -116,13 +117,13 @@ func TestJoinMisused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, lost.Close(t.Context()))
 	_, err = joinIn(t, s, ids, InTx(tx), "")
-	requireJoinCode(t, journal.CodeUnreachable, err)
+	requireJoinCode(t, cairnerr.CodeUnreachable, err)
 
 	reader, err := Open(t.Context(), s.conn.ConnString(), &Config{ReadOnly: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = reader.Close() })
 	_, err = joinIn(t, reader, ids, InTx(beginWith(t, s, pgx.TxOptions{})), "")
-	requireJoinCode(t, journal.CodeReadOnly, err)
+	requireJoinCode(t, cairnerr.CodeReadOnly, err)
 }
 
 // The rights that docs/transactions.md names are enough.
@@ -153,7 +154,7 @@ func TestJoinNeedsRights(t *testing.T) {
 			require.NoError(t, tx.Commit(t.Context()))
 			continue
 		}
-		requireJoinCode(t, journal.CodeReadOnly, err)
+		requireJoinCode(t, cairnerr.CodeReadOnly, err)
 		require.NoError(t, tx.Rollback(t.Context()))
 	}
 }
@@ -170,8 +171,8 @@ func TestJoinMeetsAnother(t *testing.T) {
 	_, err = hasty.Exec(t.Context(), `set local lock_timeout = '20ms'`)
 	require.NoError(t, err)
 	_, err = joinIn(t, s, ids, InTx(hasty), "k")
-	requireJoinCode(t, journal.CodeTxConflict, err)
-	require.True(t, journal.AsError(err).Retryable)
+	requireJoinCode(t, cairnerr.CodeTxConflict, err)
+	require.True(t, cairnerr.AsError(err).Retryable)
 
 	snapshot := beginWith(t, s, pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
 	_, err = snapshot.Exec(t.Context(), `select 1`)
@@ -184,7 +185,7 @@ func TestJoinMeetsAnother(t *testing.T) {
 			Events: []journal.Event{{Data: &journal.RunCreated{Workflow: "w", StartKey: "k"}}},
 		}, journal.Env{Now: first.Run.ID.Time()})
 		if err == nil && res.Run.ID != first.Run.ID {
-			err = journal.Errorf(journal.CodeInternal, "another run")
+			err = cairnerr.Errorf(cairnerr.CodeInternal, "another run")
 		}
 		answer <- err
 	}()
@@ -197,7 +198,7 @@ func TestJoinMeetsAnother(t *testing.T) {
 	require.NoError(t, <-answer)
 	require.NoError(t, waiting.Commit(t.Context()))
 	_, err = joinIn(t, s, ids, InTx(snapshot), "k")
-	requireJoinCode(t, journal.CodeTxConflict, err)
+	requireJoinCode(t, cairnerr.CodeTxConflict, err)
 }
 
 // A workflow that is used for the first time in a transaction which stays open can be used by others.

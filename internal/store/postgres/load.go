@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -18,10 +19,10 @@ import (
 func (t *tx) Load(ctx context.Context, want *store.LoadSet) (*store.Loaded, error) {
 	w := t.w
 	if t.done {
-		return nil, journal.Errorf(journal.CodeInternal, "the batch has ended")
+		return nil, cairnerr.Errorf(cairnerr.CodeInternal, "the batch has ended")
 	}
 	if t.begun && w.conn.IsClosed() {
-		return nil, t.failed(ctx, journal.Errorf(journal.CodeUnreachable, "postgres: the connection was lost during a batch"))
+		return nil, t.failed(ctx, cairnerr.Errorf(cairnerr.CodeUnreachable, "postgres: the connection was lost during a batch"))
 	}
 	if err := w.connect(ctx); err != nil {
 		return nil, t.failed(ctx, err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store/migration"
 )
 
@@ -78,7 +78,7 @@ func (s *Store) schemaVersion(ctx context.Context) (version, oldest int, err err
 func (s *Store) foreign(op string, err error) error {
 	switch sqlState(err) {
 	case stateUndefinedColumn, stateDuplicateTable, stateUndefinedTable, stateDuplicateObject:
-		return journal.Errorf(journal.CodeSchemaForeign, "the schema %s has tables that are not cairn's: %w", s.cfg.Schema, err)
+		return cairnerr.Errorf(cairnerr.CodeSchemaForeign, "the schema %s has tables that are not cairn's: %w", s.cfg.Schema, err)
 	default:
 		return classify(op, err)
 	}
@@ -103,7 +103,7 @@ func (s *Store) checkNames(ctx context.Context, all []migration.Migration) error
 		return classify("open", err)
 	}
 	if taken != nil {
-		return journal.Errorf(journal.CodeSchemaForeign, "the schema %s has a table %s that is not cairn's: choose another schema, or move the table", s.cfg.Schema, *taken)
+		return cairnerr.Errorf(cairnerr.CodeSchemaForeign, "the schema %s has a table %s that is not cairn's: choose another schema, or move the table", s.cfg.Schema, *taken)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -93,7 +93,7 @@ func Open(ctx context.Context, url string, cfg *Config) (*Store, error) {
 		s.cfg.Schema = defaultSchema
 	}
 	if !schemaName.MatchString(s.cfg.Schema) || strings.HasPrefix(s.cfg.Schema, "pg_") {
-		return nil, journal.Errorf(journal.CodeMalformed, "bad schema %.64q: want up to 48 small letters, digits and _", s.cfg.Schema)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "bad schema %.64q: want up to 48 small letters, digits and _", s.cfg.Schema)
 	}
 	if s.cfg.Logger == nil {
 		s.cfg.Logger = slog.New(slog.DiscardHandler)
@@ -119,7 +119,7 @@ func (s *Store) poolConfig(url string) (*pgxpool.Config, error) {
 	conf, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// The driver's message shows the URL, and finds the password in it only if the URL is well formed.
-		return nil, journal.Errorf(journal.CodeMalformed, "bad URL of a PostgreSQL database: want postgres://user:password@host:port/database")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "bad URL of a PostgreSQL database: want postgres://user:password@host:port/database")
 	}
 	switch {
 	case s.cfg.MaxConns > 0:
@@ -159,7 +159,7 @@ func (s *Store) connect(ctx context.Context, settings map[string]string) (*pgx.C
 	return pgx.ConnectConfig(ctx, conf)
 }
 
-func errClosed() error { return journal.Errorf(journal.CodeClosed, "the store was closed") }
+func errClosed() error { return cairnerr.Errorf(cairnerr.CodeClosed, "the store was closed") }
 
 // location names the database without credentials.
 func location(c *pgx.ConnConfig) string {

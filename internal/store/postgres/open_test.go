@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/internal/store/migration"
 )
@@ -41,7 +41,7 @@ func TestOpenTwoSchemas(t *testing.T) {
 	run := a.start()
 	b := openFixture(t, a.url, &Config{Schema: "other"})
 	_, err := b.Run(t.Context(), namespace, run.Run.ID, false)
-	require.Equal(t, journal.CodeRunNotFound, code(err))
+	require.Equal(t, cairnerr.CodeRunNotFound, code(err))
 }
 
 func TestOpenNewerSchema(t *testing.T) {
@@ -53,7 +53,7 @@ func TestOpenNewerSchema(t *testing.T) {
 	require.NoError(t, s.Close())
 	f.sql(`update schema_version set oldest = 98`)
 	_, err = Open(t.Context(), f.url, nil)
-	require.Equal(t, journal.CodeSchemaTooNew, code(err))
+	require.Equal(t, cairnerr.CodeSchemaTooNew, code(err))
 }
 
 func TestOpenForeignSchema(t *testing.T) {
@@ -64,29 +64,29 @@ func TestOpenForeignSchema(t *testing.T) {
 	_, err = conn.Exec(t.Context(), `create schema cairn; create table cairn.runs (x integer)`)
 	require.NoError(t, err)
 	_, err = Open(t.Context(), address, nil)
-	require.Equal(t, journal.CodeSchemaForeign, code(err))
+	require.Equal(t, cairnerr.CodeSchemaForeign, code(err))
 	var left int
 	require.NoError(t, conn.QueryRow(t.Context(), `select count(*) from pg_tables where schemaname = 'cairn'`).Scan(&left))
 	require.Equal(t, 1, left, "it is refused as it was")
 	_, err = conn.Exec(t.Context(), `drop schema cairn cascade; create schema cairn; create table cairn.schema_version (v text)`)
 	require.NoError(t, err)
 	_, err = Open(t.Context(), address, nil)
-	require.Equal(t, journal.CodeSchemaForeign, code(err))
+	require.Equal(t, cairnerr.CodeSchemaForeign, code(err))
 	require.NoError(t, conn.Close(t.Context()))
 }
 
 func TestOpenReadOnly(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), with(t, pgtest.URL(t), "default_transaction_read_only", "on"), nil)
-	require.Equal(t, journal.CodeReadOnly, code(err))
+	require.Equal(t, cairnerr.CodeReadOnly, code(err))
 }
 
 func TestOpenReadOnlyConfig(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
 	_, err := Open(t.Context(), address, &Config{ReadOnly: true})
-	require.Equal(t, journal.CodeReadOnly, code(err))
-	require.Equal(t, "0", journal.AsError(err).Details[migration.DetailVersion], "nothing was created")
+	require.Equal(t, cairnerr.CodeReadOnly, code(err))
+	require.Equal(t, "0", cairnerr.AsError(err).Details[migration.DetailVersion], "nothing was created")
 
 	f := openFixture(t, address, nil)
 	run := f.start()
@@ -96,7 +96,7 @@ func TestOpenReadOnlyConfig(t *testing.T) {
 	_, err = s.Run(t.Context(), namespace, run.Run.ID, true)
 	require.NoError(t, err)
 	_, err = s.OpenWriter(t.Context(), f.mint(), 0)
-	require.Equal(t, journal.CodeReadOnly, code(err))
+	require.Equal(t, cairnerr.CodeReadOnly, code(err))
 	all, err := s.Namespaces(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, []string{namespace}, all)
@@ -108,15 +108,15 @@ func TestOpenRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		address string
 		cfg     *Config
-		want    journal.Code
+		want    cairnerr.Code
 	}{
-		"nobody there":     {"postgres://me:" + password + "@127.0.0.1:1/db", nil, journal.CodeUnreachable},
-		"no such host":     {"postgres://me:" + password + "@cairn.invalid/db", nil, journal.CodeUnreachable},
-		"bad port":         {"postgres://me:" + password + "@host:port/db", nil, journal.CodeMalformed},
-		"bad escape":       {"postgres://me:" + password + "%zz@host/db", nil, journal.CodeMalformed},
-		"password in text": {"host=127.0.0.1 port=1 password=" + password + " sslmode=strange", nil, journal.CodeMalformed},
-		"bad schema":       {"postgres://me:" + password + "@host/db", &Config{Schema: `x"; drop`}, journal.CodeMalformed},
-		"server's schema":  {"postgres://me:" + password + "@host/db", &Config{Schema: "pg_x"}, journal.CodeMalformed},
+		"nobody there":     {"postgres://me:" + password + "@127.0.0.1:1/db", nil, cairnerr.CodeUnreachable},
+		"no such host":     {"postgres://me:" + password + "@cairn.invalid/db", nil, cairnerr.CodeUnreachable},
+		"bad port":         {"postgres://me:" + password + "@host:port/db", nil, cairnerr.CodeMalformed},
+		"bad escape":       {"postgres://me:" + password + "%zz@host/db", nil, cairnerr.CodeMalformed},
+		"password in text": {"host=127.0.0.1 port=1 password=" + password + " sslmode=strange", nil, cairnerr.CodeMalformed},
+		"bad schema":       {"postgres://me:" + password + "@host/db", &Config{Schema: `x"; drop`}, cairnerr.CodeMalformed},
+		"server's schema":  {"postgres://me:" + password + "@host/db", &Config{Schema: "pg_x"}, cairnerr.CodeMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -135,7 +135,7 @@ func TestOpenWrongPassword(t *testing.T) {
 	require.NoError(t, err)
 	address.User = url.UserPassword("nobody_"+rest(address), "xyzzy-plugh")
 	_, err = Open(t.Context(), address.String(), nil)
-	require.Equal(t, journal.CodeUnreachable, code(err))
+	require.Equal(t, cairnerr.CodeUnreachable, code(err))
 	require.NotContains(t, err.Error(), "xyzzy-plugh")
 }
 
@@ -167,13 +167,13 @@ func TestClosed(t *testing.T) {
 	f := newFixture(t)
 	require.NoError(t, f.Close())
 	_, err := f.Run(t.Context(), namespace, f.mint(), true)
-	require.Equal(t, journal.CodeClosed, code(err))
+	require.Equal(t, cairnerr.CodeClosed, code(err))
 	_, err = f.writer.Begin(t.Context(), f.now)
-	require.Equal(t, journal.CodeClosed, code(err))
+	require.Equal(t, cairnerr.CodeClosed, code(err))
 	_, err = f.OpenWriter(t.Context(), f.self, 1)
-	require.Equal(t, journal.CodeClosed, code(err))
+	require.Equal(t, cairnerr.CodeClosed, code(err))
 	_, err = f.Notifier().Listen(t.Context())
-	require.Equal(t, journal.CodeClosed, code(err))
+	require.Equal(t, cairnerr.CodeClosed, code(err))
 }
 
 // with adds a setting to a URL.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -85,7 +86,7 @@ func (s *Store) Event(ctx context.Context, namespace string, run journal.ID, seq
 		return nil, err
 	}
 	if found == nil {
-		return nil, journal.Errorf(journal.CodeEventNotFound, "%s has no event %d", journal.PrefixRun.Format(run), seq)
+		return nil, cairnerr.Errorf(cairnerr.CodeEventNotFound, "%s has no event %d", journal.PrefixRun.Format(run), seq)
 	}
 	return found, nil
 }
@@ -142,7 +143,7 @@ func (s *Store) Events(ctx context.Context, namespace string, f store.EventFilte
 func (s *Store) eventsOfEntity(ctx context.Context, namespace string, f store.EventFilter, p store.Page, limit int) (store.List[store.RunEvent], error) {
 	var none store.List[store.RunEvent]
 	if f.Entity.IsZero() {
-		return none, journal.Errorf(journal.CodeMalformed, "a list of events needs a run or a correlation id")
+		return none, cairnerr.Errorf(cairnerr.CodeMalformed, "a list of events needs a run or a correlation id")
 	}
 	run, seq, err := store.ParseNumberCursor(store.CursorEntity, p.Cursor)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -86,7 +87,7 @@ func (s *Store) Hook(ctx context.Context, namespace string, run, id journal.ID, 
 		return nil, err
 	}
 	if len(hooks) == 0 {
-		return nil, journal.Errorf(journal.CodeHookNotFound, "no hook %s", journal.PrefixHook.Format(id))
+		return nil, cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook %s", journal.PrefixHook.Format(id))
 	}
 	return hooks[0], nil
 }
@@ -105,7 +106,7 @@ func (s *Store) HookByToken(ctx context.Context, namespace, token string, r stor
 		}
 	}
 	if len(hooks) == 0 {
-		return nil, journal.Errorf(journal.CodeHookNotFound, "no hook has this token")
+		return nil, cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook has this token")
 	}
 	return hooks[0], nil
 }
@@ -172,7 +173,7 @@ func (s *Store) Wait(ctx context.Context, namespace string, run, id journal.ID) 
 		return nil, err
 	}
 	if len(waits) == 0 {
-		return nil, journal.Errorf(journal.CodeWaitNotFound, "no wait %s", journal.PrefixWait.Format(id))
+		return nil, cairnerr.Errorf(cairnerr.CodeWaitNotFound, "no wait %s", journal.PrefixWait.Format(id))
 	}
 	return waits[0], nil
 }

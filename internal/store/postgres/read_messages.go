@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -37,7 +38,7 @@ func (s *Store) Message(ctx context.Context, namespace string, id journal.ID) (*
 		}
 	}
 	if len(found) == 0 {
-		return nil, journal.Errorf(journal.CodeMessageNotFound, "no message %s", journal.PrefixMessage.Format(id))
+		return nil, cairnerr.Errorf(cairnerr.CodeMessageNotFound, "no message %s", journal.PrefixMessage.Format(id))
 	}
 	return found[0], nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -59,7 +60,7 @@ func (s *Store) Step(ctx context.Context, namespace string, run, id journal.ID, 
 		return nil, err
 	}
 	if len(steps) == 0 {
-		return nil, journal.Errorf(journal.CodeStepNotFound, "step %s not found", journal.PrefixStep.Format(id))
+		return nil, cairnerr.Errorf(cairnerr.CodeStepNotFound, "step %s not found", journal.PrefixStep.Format(id))
 	}
 	return steps[0], nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -28,8 +29,8 @@ func (f *fixture) everything() *journal.State {
 	}}, journal.Event{Data: &journal.RunStarted{}})
 	apply(f.owner(), stepDone("inline-1"))
 	apply(f.owner(), journal.Event{Key: "long", Data: &journal.StepStarted{Name: "long"}})
-	apply(f.owner(), journal.Event{Key: "long", Data: &journal.StepRetrying{Error: journal.Errorf("boom", "it failed"), RetryAfter: f.now + 5}})
-	apply(f.owner(), stepDone("inline-2"), journal.Event{Key: "bad", Data: &journal.StepFailed{Name: "bad", Error: journal.Errorf("bad", "no")}})
+	apply(f.owner(), journal.Event{Key: "long", Data: &journal.StepRetrying{Error: cairnerr.Errorf("boom", "it failed"), RetryAfter: f.now + 5}})
+	apply(f.owner(), stepDone("inline-2"), journal.Event{Key: "bad", Data: &journal.StepFailed{Name: "bad", Error: cairnerr.Errorf("bad", "no")}})
 	apply(f.owner(), journal.Event{Key: "h", Data: &journal.HookCreated{Token: "token", RetainUntil: f.now + 1000, Metadata: []byte("meta")}},
 		journal.Event{Key: "once", Data: &journal.HookCreated{Token: "once", SingleUse: true, Webhook: true}})
 	apply(f.owner(), journal.Event{Key: "timer", Data: &journal.WaitCreated{ResumeAt: f.now + 100}}, journal.Event{Key: "timer-2", Data: &journal.WaitCreated{Kind: "child"}})
@@ -45,12 +46,12 @@ func TestViewsEqualTheFold(t *testing.T) {
 	f := newFixture(t)
 	s := f.everything()
 	f.requireViews(s)
-	ended := f.reduce(s, s.Run.ID, f.owner(), journal.Event{Data: &journal.RunFailed{Error: journal.Errorf("bust", "out of money"), Value: []byte("value")}})
+	ended := f.reduce(s, s.Run.ID, f.owner(), journal.Event{Data: &journal.RunFailed{Error: cairnerr.Errorf("bust", "out of money"), Value: []byte("value")}})
 	require.NoError(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{ended}}))
 	f.requireViews(s)
 	run, err := f.Run(t.Context(), namespace, s.Run.ID, store.ResolveNone)
 	require.NoError(t, err)
-	require.Equal(t, journal.Code("bust"), run.Error.Error.Code, "errors come along")
+	require.Equal(t, cairnerr.Code("bust"), run.Error.Error.Code, "errors come along")
 	require.Empty(t, run.Error.Value)
 	require.Empty(t, run.Input)
 	run, err = f.Run(t.Context(), namespace, s.Run.ID, store.ResolveAll)
@@ -200,8 +201,8 @@ func TestInlineStepsAndEvents(t *testing.T) {
 	require.Equal(t, []string{"inline-1", "long", "inline-2", "bad"}, keys)
 	require.EqualValues(t, "result of inline-1", all.Data[0].Output)
 	require.EqualValues(t, "input of inline-1", all.Data[0].Input)
-	require.Equal(t, journal.Code("boom"), all.Data[1].Error.Code)
-	require.Equal(t, journal.Code("bad"), all.Data[3].Error.Code)
+	require.Equal(t, cairnerr.Code("boom"), all.Data[1].Error.Code)
+	require.Equal(t, cairnerr.Code("bad"), all.Data[3].Error.Code)
 
 	for _, desc := range []bool{false, true} {
 		var paged []*journal.Step
@@ -241,9 +242,9 @@ func TestInlineStepsAndEvents(t *testing.T) {
 		require.Equal(t, journal.EventHookReceived, events.Data[0].Type)
 	}
 	_, err = f.Step(ctx, namespace, id, f.mint(), false)
-	require.Equal(t, journal.CodeStepNotFound, code(err))
+	require.Equal(t, cairnerr.CodeStepNotFound, code(err))
 	_, err = f.Event(ctx, namespace, id, 999, false)
-	require.Equal(t, journal.CodeEventNotFound, code(err))
+	require.Equal(t, cairnerr.CodeEventNotFound, code(err))
 	e, err := f.Event(ctx, namespace, id, 1, store.ResolveNone)
 	require.NoError(t, err)
 	require.Empty(t, e.Data.(*journal.RunCreated).Input) //nolint:forcetypeassert // a test
@@ -261,7 +262,7 @@ func TestUnknownEvents(t *testing.T) {
 	j, err := f.Journal(t.Context(), namespace, s.Run.ID, 1)
 	require.NoError(t, err)
 	require.Len(t, j.Events, 2)
-	require.Equal(t, journal.CodeUnknownEvent, code(s.Follow(s.Run.ID, j.Events[1:])))
+	require.Equal(t, cairnerr.CodeUnknownEvent, code(s.Follow(s.Run.ID, j.Events[1:])))
 }
 
 func TestRunsByFilter(t *testing.T) {
@@ -279,7 +280,7 @@ func TestRunsByFilter(t *testing.T) {
 		}
 		events := []journal.Event{{Data: created}, {Data: &journal.RunStarted{}}, {Data: &journal.RunCompleted{}}}
 		if i%4 == 1 {
-			events[2] = journal.Event{Data: &journal.RunFailed{Error: journal.Errorf("x", "y")}}
+			events[2] = journal.Event{Data: &journal.RunFailed{Error: cairnerr.Errorf("x", "y")}}
 		}
 		changes.Runs = append(changes.Runs, f.reduce(s, f.mint(), f.owner(), events[:1+i%3]...))
 		all = append(all, s.Run)
@@ -332,7 +333,7 @@ func TestRunsByFilter(t *testing.T) {
 		}
 	}
 	_, err := f.Runs(ctx, namespace, store.RunFilter{}, store.Page{Cursor: "rubbish"})
-	require.Equal(t, journal.CodeMalformed, code(err))
+	require.Equal(t, cairnerr.CodeMalformed, code(err))
 }
 
 // TestListsNeedNoSort asks the planner, on tables with enough rows and statistics.
@@ -397,9 +398,9 @@ func TestMessages(t *testing.T) {
 	changes.Done = []journal.ID{a}
 	require.NoError(t, batch.Commit(ctx, changes))
 	_, err = f.Message(ctx, namespace, a)
-	require.Equal(t, journal.CodeMessageNotFound, code(err))
+	require.Equal(t, cairnerr.CodeMessageNotFound, code(err))
 	_, err = f.Message(ctx, "elsewhere", b)
-	require.Equal(t, journal.CodeMessageNotFound, code(err))
+	require.Equal(t, cairnerr.CodeMessageNotFound, code(err))
 	page, err := f.Messages(ctx, namespace, "q", store.ResolveNone, store.Page{Limit: 1, Desc: true})
 	require.NoError(t, err)
 	require.True(t, page.HasMore)
@@ -418,13 +419,13 @@ func TestNothingInAForeignNamespace(t *testing.T) {
 	require.NoError(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{f.reduce(other, f.mint(), f.owner(), journal.Event{Data: &journal.RunCreated{Workflow: "w"}})}}))
 	for _, ns := range []string{"other", "nowhere"} {
 		_, err := f.Run(ctx, ns, id, true)
-		require.Equal(t, journal.CodeRunNotFound, code(err))
+		require.Equal(t, cairnerr.CodeRunNotFound, code(err))
 		_, err = f.Journal(ctx, ns, id, 0)
-		require.Equal(t, journal.CodeRunNotFound, code(err))
+		require.Equal(t, cairnerr.CodeRunNotFound, code(err))
 		_, err = f.Hook(ctx, ns, id, journal.DeriveID(id, journal.PrefixHook, "h"), true)
-		require.Equal(t, journal.CodeRunNotFound, code(err))
+		require.Equal(t, cairnerr.CodeRunNotFound, code(err))
 		_, err = f.HookByToken(ctx, ns, "token", true)
-		require.Equal(t, journal.CodeHookNotFound, code(err))
+		require.Equal(t, cairnerr.CodeHookNotFound, code(err))
 		hooks, err := f.Hooks(ctx, ns, journal.ID{}, true, store.Page{})
 		require.NoError(t, err)
 		require.Empty(t, hooks.Data)

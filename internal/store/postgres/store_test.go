@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/pgcluster/pgtest"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -173,6 +174,6 @@ func (f *fixture) seqs(run journal.ID) (seqs []int64) {
 	return seqs
 }
 
-func code(err error) journal.Code { return journal.CodeOf(err) }
+func code(err error) cairnerr.Code { return cairnerr.CodeOf(err) }
 
 func numbered(word string, n int) string { return fmt.Sprintf("%s-%d", word, n) }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -17,7 +18,7 @@ import (
 // beginning.
 func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	if t.done {
-		return journal.Errorf(journal.CodeInternal, "the batch has ended")
+		return cairnerr.Errorf(cairnerr.CodeInternal, "the batch has ended")
 	}
 	t.done = true
 	if err := t.prepare(ctx, changes); err != nil {
@@ -56,7 +57,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 func (t *tx) prepare(ctx context.Context, changes *store.Changes) error {
 	w := t.w
 	if t.begun && (w.conn == nil || w.conn.IsClosed()) {
-		return journal.Errorf(journal.CodeUnreachable, "postgres: the connection was lost before the batch was committed")
+		return cairnerr.Errorf(cairnerr.CodeUnreachable, "postgres: the connection was lost before the batch was committed")
 	}
 	if err := w.connect(ctx); err != nil {
 		return err
@@ -251,10 +252,10 @@ func (w *Writer) fillRun(ctx context.Context, c *store.RunChange) error {
 			return err
 		}
 	case no == 0:
-		return journal.Errorf(journal.CodeInternal, "%s is to be changed, but was never stored", journal.PrefixRun.Format(c.State.Run.ID))
+		return cairnerr.Errorf(cairnerr.CodeInternal, "%s is to be changed, but was never stored", journal.PrefixRun.Format(c.State.Run.ID))
 	case c.Rows.Run:
 		if c.Was == nil {
-			return journal.Errorf(journal.CodeInternal, "the change of %s does not say what it changes", journal.PrefixRun.Format(c.State.Run.ID))
+			return cairnerr.Errorf(cairnerr.CodeInternal, "the change of %s does not say what it changes", journal.PrefixRun.Format(c.State.Run.ID))
 		}
 		w.rows.update(no, c.State.Run, c.Was)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -72,7 +73,7 @@ func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number i
 // connect makes sure that there is a connection.
 func (w *Writer) connect(ctx context.Context) error {
 	if w.closed {
-		return journal.Errorf(journal.CodeClosed, "the writer was closed")
+		return cairnerr.Errorf(cairnerr.CodeClosed, "the writer was closed")
 	}
 	if w.store.closed.Load() {
 		return errClosed()
@@ -157,7 +158,7 @@ func (w *Writer) tryRegister(ctx context.Context) error {
 }
 
 func (w *Writer) fenced() error {
-	return journal.Errorf(journal.CodeFenced, "%s was declared dead by its peers; start again as a new incarnation",
+	return cairnerr.Errorf(cairnerr.CodeFenced, "%s was declared dead by its peers; start again as a new incarnation",
 		journal.PrefixIncarnation.Format(w.incarnation))
 }
 
@@ -183,7 +184,7 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 func (w *Writer) Begin(_ context.Context, now journal.Time) (store.Tx, error) {
 	switch {
 	case w.closed:
-		return nil, journal.Errorf(journal.CodeClosed, "the writer was closed")
+		return nil, cairnerr.Errorf(cairnerr.CodeClosed, "the writer was closed")
 	case w.store.closed.Load():
 		return nil, errClosed()
 	case w.unsettled:
@@ -248,7 +249,7 @@ func (w *Writer) trySettle(ctx context.Context) error {
 		w.settled(false)
 		return w.fenced()
 	default:
-		return journal.Errorf(journal.CodeInternal, "batch %d is in doubt, but the writer's row says %d: somebody else uses this writer", doubt, batch)
+		return cairnerr.Errorf(cairnerr.CodeInternal, "batch %d is in doubt, but the writer's row says %d: somebody else uses this writer", doubt, batch)
 	}
 	return nil
 }
@@ -332,7 +333,7 @@ func (t *tx) refused(ctx context.Context, err error) error {
 	if fenced {
 		return w.fenced()
 	}
-	return journal.Errorf(journal.CodeInternal, "batch %d was refused, and the writer's row says %d: somebody else uses this writer", w.batch+1, batch)
+	return cairnerr.Errorf(cairnerr.CodeInternal, "batch %d was refused, and the writer's row says %d: somebody else uses this writer", w.batch+1, batch)
 }
 
 // nothingSent reports whether an error came before anything could have reached the server.

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -295,18 +296,18 @@ func TestFence(t *testing.T) {
 	run.Commit()
 	require.NoError(t, <-fenced)
 
-	require.Equal(t, journal.CodeFenced, code(f.commit(f.writer, &store.Changes{Runs: []store.RunChange{f.step(run, "b")}})))
+	require.Equal(t, cairnerr.CodeFenced, code(f.commit(f.writer, &store.Changes{Runs: []store.RunChange{f.step(run, "b")}})))
 	_, err = f.begin(f.writer).Load(t.Context(), &store.LoadSet{})
-	require.Equal(t, journal.CodeFenced, code(err))
+	require.Equal(t, cairnerr.CodeFenced, code(err))
 	_, err = f.OpenWriter(t.Context(), f.self, 3)
-	require.Equal(t, journal.CodeFenced, code(err))
+	require.Equal(t, cairnerr.CodeFenced, code(err))
 	require.Equal(t, []int64{1, 2, 3}, f.seqs(run.Run.ID))
 
 	unknown := f.mint()
 	require.NoError(t, f.Fence(t.Context(), unknown))
 	require.NoError(t, f.Fence(t.Context(), unknown))
 	_, err = f.OpenWriter(t.Context(), unknown, 0)
-	require.Equal(t, journal.CodeFenced, code(err))
+	require.Equal(t, cairnerr.CodeFenced, code(err))
 	loaded, err := f.begin(f.open(f.mint(), 0)).Load(t.Context(), &store.LoadSet{Owners: []journal.ID{f.self, unknown, f.mint()}})
 	require.NoError(t, err)
 	require.Equal(t, map[journal.ID]bool{f.self: true, unknown: true}, loaded.Outside.Fenced)
@@ -378,7 +379,7 @@ func TestSettleFenced(t *testing.T) {
 	require.ErrorIs(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{f.step(run, "a")}}), store.ErrUnknownOutcome)
 	require.NoError(t, f.Fence(t.Context(), f.self))
 	applied, err := f.writer.Settle(t.Context())
-	require.Equal(t, journal.CodeFenced, code(err))
+	require.Equal(t, cairnerr.CodeFenced, code(err))
 	require.False(t, applied)
 	require.Equal(t, []int64{1, 2}, f.seqs(run.Run.ID))
 }
@@ -452,7 +453,7 @@ func TestConnectionLostBeforeTheBatch(t *testing.T) {
 	require.NoError(t, err)
 	f.terminate(f.writer.pid())
 	_, err = b.Load(t.Context(), &store.LoadSet{Runs: []store.LoadRun{{Namespace: namespace, Run: run.Run.ID, EventsAfter: -1}}})
-	require.Equal(t, journal.CodeUnreachable, code(err))
+	require.Equal(t, cairnerr.CodeUnreachable, code(err))
 	b.Rollback()
 	require.NoError(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{f.step(run, "a")}}), "the next batch connects again")
 

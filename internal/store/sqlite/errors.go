@@ -9,7 +9,7 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // primary returns SQLite's own code for an error, without its extension; 0 if the error is not SQLite's.
@@ -28,26 +28,26 @@ func classify(op string, err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if _, ok := errors.AsType[*journal.Error](err); ok {
+	if _, ok := errors.AsType[*cairnerr.Error](err); ok {
 		return err
 	}
-	code := journal.CodeInternal
+	code := cairnerr.CodeInternal
 	switch primary(err) {
 	case lib.SQLITE_FULL:
-		code = journal.CodeDiskFull
+		code = cairnerr.CodeDiskFull
 	case lib.SQLITE_READONLY:
-		code = journal.CodeReadOnly
+		code = cairnerr.CodeReadOnly
 	case lib.SQLITE_NOTADB:
-		code = journal.CodeSchemaForeign
+		code = cairnerr.CodeSchemaForeign
 	case lib.SQLITE_CORRUPT:
-		code = journal.CodeCorrupt
+		code = cairnerr.CodeCorrupt
 	case lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_IOERR, lib.SQLITE_AUTH:
-		code = journal.CodeUnreachable
+		code = cairnerr.CodeUnreachable
 	}
 	if errors.Is(err, sql.ErrConnDone) || err.Error() == "sql: database is closed" {
-		code = journal.CodeClosed
+		code = cairnerr.CodeClosed
 	}
-	return journal.Errorf(code, "sqlite: %s: %w", op, err)
+	return cairnerr.Errorf(code, "sqlite: %s: %w", op, err)
 }
 
 // isConstraint reports whether a unique key refused a row.
@@ -81,4 +81,4 @@ func errorsJoin(errs ...error) error {
 	return err
 }
 
-func closedStore() error { return journal.Errorf(journal.CodeClosed, "the store was closed") }
+func closedStore() error { return cairnerr.Errorf(cairnerr.CodeClosed, "the store was closed") }

@@ -11,6 +11,7 @@ import (
 
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -48,9 +49,9 @@ func (s *Store) Join(ctx context.Context, user store.UserTx, now journal.Time) (
 	case s.closed.Load():
 		return nil, closedStore()
 	case s.cfg.ReadOnly:
-		return nil, journal.Errorf(journal.CodeReadOnly, "%s was opened for reading only", s.path)
+		return nil, cairnerr.Errorf(cairnerr.CodeReadOnly, "%s was opened for reading only", s.path)
 	case s.path == "":
-		return nil, journal.Errorf(journal.CodeUnsupported, "a database in memory has no transactions of others: use a file")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "a database in memory has no transactions of others: use a file")
 	}
 	// A writer that writes through the user's transaction: the same statements, the same rows. It has no row of its own, and is never committed.
 	raw := &rawConn{inner: &txConn{tx: u.tx}, stmts: map[string]*rawStmt{}, count: &s.statements, ctx: ctx}
@@ -140,18 +141,18 @@ func joinError(op string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, sql.ErrTxDone), errors.Is(err, sql.ErrConnDone):
-		return journal.Errorf(journal.CodeTxOver, "the transaction has ended: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeTxOver, "the transaction has ended: %w", err)
 	case primary(err) == lib.SQLITE_BUSY, primary(err) == lib.SQLITE_LOCKED:
 		return conflict("sqlite: %w", err)
 	case strings.Contains(err.Error(), "no such table"):
-		return journal.Errorf(journal.CodeForeignTx, "the transaction is on a database without Cairn's tables: begin it on the engine's file: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeForeignTx, "the transaction is on a database without Cairn's tables: begin it on the engine's file: %w", err)
 	default:
 		return classify(op, err)
 	}
 }
 
 func conflict(format string, args ...any) error {
-	err := journal.Errorf(journal.CodeTxConflict, format, args...)
+	err := cairnerr.Errorf(cairnerr.CodeTxConflict, format, args...)
 	err.Retryable = true
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -50,9 +51,9 @@ func join(ctx context.Context, s *sqlite.Store, tx *sql.Tx, attributes map[strin
 	return cmd.Run, err
 }
 
-func requireJoinCode(t *testing.T, code journal.Code, err error) {
+func requireJoinCode(t *testing.T, code cairnerr.Code, err error) {
 	t.Helper()
-	require.Equal(t, code, journal.CodeOf(err), "%v", err)
+	require.Equal(t, code, cairnerr.CodeOf(err), "%v", err)
 }
 
 func TestJoinForReadingOnly(t *testing.T) {
@@ -60,11 +61,11 @@ func TestJoinForReadingOnly(t *testing.T) {
 	s, path := joinable(t)
 	for _, settings := range []string{"mode=ro", "_pragma=query_only(1)"} {
 		_, err := join(t.Context(), s, begin(t, userDB(t, path, settings)), nil)
-		requireJoinCode(t, journal.CodeReadOnly, err)
+		requireJoinCode(t, cairnerr.CodeReadOnly, err)
 	}
 	readOnly := open(t, path, &sqlite.Config{ReadOnly: true})
 	_, err := join(t.Context(), readOnly, begin(t, userDB(t, path, "")), nil)
-	requireJoinCode(t, journal.CodeReadOnly, err)
+	requireJoinCode(t, cairnerr.CodeReadOnly, err)
 }
 
 func TestJoinMemory(t *testing.T) {
@@ -72,7 +73,7 @@ func TestJoinMemory(t *testing.T) {
 	s := open(t, ":memory:", nil)
 	_, path := joinable(t)
 	_, err := join(t.Context(), s, begin(t, userDB(t, path, "")), nil)
-	requireJoinCode(t, journal.CodeUnsupported, err)
+	requireJoinCode(t, cairnerr.CodeUnsupported, err)
 }
 
 // A transaction that has read and finds that others have written since cannot become a writing one. One that begins with the start can.
@@ -87,8 +88,8 @@ func TestJoinAfterReading(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, fresh.Commit())
 	_, err = join(t.Context(), s, late, nil)
-	requireJoinCode(t, journal.CodeTxConflict, err)
-	require.True(t, journal.AsError(err).Retryable)
+	requireJoinCode(t, cairnerr.CodeTxConflict, err)
+	require.True(t, cairnerr.AsError(err).Retryable)
 	require.NoError(t, late.Rollback())
 	_, err = s.Run(t.Context(), namespace, first, store.ResolveAll)
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func TestJoinIsAllOrNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit())
 	_, err = s.Run(t.Context(), namespace, broken, store.ResolveAll)
-	requireJoinCode(t, journal.CodeRunNotFound, err)
+	requireJoinCode(t, cairnerr.CodeRunNotFound, err)
 	_, err = s.Run(t.Context(), namespace, whole, store.ResolveAll)
 	require.NoError(t, err)
 	var n int

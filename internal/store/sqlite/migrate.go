@@ -8,7 +8,7 @@ import (
 
 	lib "modernc.org/sqlite/lib"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store/migration"
 )
 
@@ -79,9 +79,9 @@ func schemaVersion(ctx context.Context, q querier) (version, oldest int, err err
 	err = scanOne(ctx, q, []any{&version, &oldest}, `select version, oldest from cairn_schema`)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return 0, 0, journal.Errorf(journal.CodeSchemaForeign, "the table cairn_schema is empty: this database was not made by cairn, or was damaged")
+		return 0, 0, cairnerr.Errorf(cairnerr.CodeSchemaForeign, "the table cairn_schema is empty: this database was not made by cairn, or was damaged")
 	case primary(err) == lib.SQLITE_ERROR:
-		return 0, 0, journal.Errorf(journal.CodeSchemaForeign, "the table cairn_schema is not the one that cairn makes: %w", err)
+		return 0, 0, cairnerr.Errorf(cairnerr.CodeSchemaForeign, "the table cairn_schema is not the one that cairn makes: %w", err)
 	}
 	return version, oldest, classify("read the schema version", err)
 }

@@ -20,7 +20,7 @@ import (
 
 	"modernc.org/sqlite"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/sqlite/vfs"
 )
@@ -72,7 +72,7 @@ var memories atomic.Int64
 // Open opens the SQLite file at path, and makes it if there is none. It brings the schema up to date.
 func Open(ctx context.Context, path string, cfg *Config) (*Store, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		return nil, journal.Errorf(journal.CodeMalformed, "bad path %q for a SQLite file", path)
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "bad path %q for a SQLite file", path)
 	}
 	if path == ":memory:" {
 		return Memory(ctx, cfg)
@@ -94,7 +94,7 @@ func openFile(ctx context.Context, path string, cfg *Config, f files) (*Store, e
 	s.ckpt.every = f.checkpoint
 	name, err := vfs.Gathering(f.below)
 	if err != nil {
-		return nil, journal.Errorf(journal.CodeInternal, "%w", err)
+		return nil, cairnerr.Errorf(cairnerr.CodeInternal, "%w", err)
 	}
 	q := url.Values{"vfs": {name}}
 	if !s.cfg.ReadOnly {
@@ -104,9 +104,9 @@ func openFile(ctx context.Context, path string, cfg *Config, f files) (*Store, e
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return nil, journal.Errorf(journal.CodeUnreachable, "%s is a directory: name a file in it, such as %s", path, filepath.Join(path, "cairn.db"))
+		return nil, cairnerr.Errorf(cairnerr.CodeUnreachable, "%s is a directory: name a file in it, such as %s", path, filepath.Join(path, "cairn.db"))
 	case s.cfg.ReadOnly && err != nil:
-		return nil, journal.Errorf(journal.CodeUnreachable, "open %s: %w", path, err)
+		return nil, cairnerr.Errorf(cairnerr.CodeUnreachable, "open %s: %w", path, err)
 	case !s.cfg.ReadOnly && err == nil:
 		look, err := s.look(ctx, name)
 		if err != nil {

@@ -14,15 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
-func requireCode(t *testing.T, code journal.Code, err error) {
+func requireCode(t *testing.T, code cairnerr.Code, err error) {
 	t.Helper()
 	require.Error(t, err)
-	require.Equal(t, code, journal.CodeOf(err), "%v", err)
+	require.Equal(t, code, cairnerr.CodeOf(err), "%v", err)
 }
 
 // newFile returns the path of a database that was made and closed again.
@@ -71,58 +72,58 @@ func TestOpenRefuses(t *testing.T) {
 		name string
 		path func(t *testing.T) string
 		cfg  *sqlite.Config
-		code journal.Code
+		code cairnerr.Code
 	}{
-		{"Directory", func(t *testing.T) string { t.Helper(); return t.TempDir() }, nil, journal.CodeUnreachable},
-		{"DirectoryToRead", func(t *testing.T) string { t.Helper(); return t.TempDir() }, &sqlite.Config{ReadOnly: true}, journal.CodeUnreachable},
-		{"EmptyPath", func(*testing.T) string { return "" }, nil, journal.CodeMalformed},
+		{"Directory", func(t *testing.T) string { t.Helper(); return t.TempDir() }, nil, cairnerr.CodeUnreachable},
+		{"DirectoryToRead", func(t *testing.T) string { t.Helper(); return t.TempDir() }, &sqlite.Config{ReadOnly: true}, cairnerr.CodeUnreachable},
+		{"EmptyPath", func(*testing.T) string { return "" }, nil, cairnerr.CodeMalformed},
 		{"EmptySchemaTable", func(t *testing.T) string {
 			t.Helper()
 			path := newFile(t)
 			change(t, path, `delete from cairn_schema`)
 			return path
-		}, nil, journal.CodeSchemaForeign},
-		{"MissingDirectory", func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "none", "cairn.db") }, nil, journal.CodeUnreachable},
-		{"MissingFileToRead", func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "cairn.db") }, &sqlite.Config{ReadOnly: true}, journal.CodeUnreachable},
+		}, nil, cairnerr.CodeSchemaForeign},
+		{"MissingDirectory", func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "none", "cairn.db") }, nil, cairnerr.CodeUnreachable},
+		{"MissingFileToRead", func(t *testing.T) string { t.Helper(); return filepath.Join(t.TempDir(), "cairn.db") }, &sqlite.Config{ReadOnly: true}, cairnerr.CodeUnreachable},
 		{"NewerSchema", func(t *testing.T) string {
 			t.Helper()
 			path := newFile(t)
 			change(t, path, `update cairn_schema set version = 99, oldest = 99`)
 			return path
-		}, nil, journal.CodeSchemaTooNew},
+		}, nil, cairnerr.CodeSchemaTooNew},
 		{"NewerSchemaWithoutLog", func(t *testing.T) string {
 			t.Helper()
 			path := newFile(t)
 			change(t, path, `update cairn_schema set version = 99, oldest = 98`, `pragma journal_mode = delete`)
 			return path
-		}, nil, journal.CodeSchemaTooNew},
+		}, nil, cairnerr.CodeSchemaTooNew},
 		{"NewerSchemaToRead", func(t *testing.T) string {
 			t.Helper()
 			path := newFile(t)
 			change(t, path, `update cairn_schema set version = 99, oldest = 99`)
 			return path
-		}, &sqlite.Config{ReadOnly: true}, journal.CodeSchemaTooNew},
+		}, &sqlite.Config{ReadOnly: true}, cairnerr.CodeSchemaTooNew},
 		{"NoTablesToRead", func(t *testing.T) string {
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "users.db")
 			change(t, path, `create table orders (id integer)`)
 			return path
-		}, &sqlite.Config{ReadOnly: true}, journal.CodeReadOnly},
+		}, &sqlite.Config{ReadOnly: true}, cairnerr.CodeReadOnly},
 		{"NotADatabase", func(t *testing.T) string {
 			t.Helper()
 			return garbage(t, bytes.Repeat([]byte("dear diary "), 1000))
-		}, nil, journal.CodeSchemaForeign},
+		}, nil, cairnerr.CodeSchemaForeign},
 		{"NotADatabaseToRead", func(t *testing.T) string {
 			t.Helper()
 			return garbage(t, bytes.Repeat([]byte("dear diary "), 1000))
-		}, &sqlite.Config{ReadOnly: true}, journal.CodeSchemaForeign},
-		{"NulInPath", func(*testing.T) string { return "a\x00b" }, nil, journal.CodeMalformed},
+		}, &sqlite.Config{ReadOnly: true}, cairnerr.CodeSchemaForeign},
+		{"NulInPath", func(*testing.T) string { return "a\x00b" }, nil, cairnerr.CodeMalformed},
 		{"SomebodyElsesSchemaTable", func(t *testing.T) string {
 			t.Helper()
 			path := filepath.Join(t.TempDir(), "users.db")
 			change(t, path, `create table cairn_schema (height integer)`, `insert into cairn_schema values (3)`)
 			return path
-		}, nil, journal.CodeSchemaForeign},
+		}, nil, cairnerr.CodeSchemaForeign},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -235,8 +236,8 @@ func TestReadOnly(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, runs.Data, 1)
 	_, err = s.OpenWriter(t.Context(), newID(), 0)
-	requireCode(t, journal.CodeReadOnly, err)
-	requireCode(t, journal.CodeReadOnly, s.Fence(t.Context(), newID()))
+	requireCode(t, cairnerr.CodeReadOnly, err)
+	requireCode(t, cairnerr.CodeReadOnly, s.Fence(t.Context(), newID()))
 	// What others write is seen.
 	writing(t, writer)
 	runs, err = s.Runs(t.Context(), namespace, store.RunFilter{}, store.Page{})
@@ -250,10 +251,10 @@ func TestWriterFails(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		break_, fix string
-		code        journal.Code
+		code        cairnerr.Code
 	}{
-		{"DiskFull", `pragma max_page_count = 60`, `pragma max_page_count = 1000000`, journal.CodeDiskFull},
-		{"QueryOnly", `pragma query_only = 1`, `pragma query_only = 0`, journal.CodeReadOnly},
+		{"DiskFull", `pragma max_page_count = 60`, `pragma max_page_count = 1000000`, cairnerr.CodeDiskFull},
+		{"QueryOnly", `pragma query_only = 1`, `pragma query_only = 0`, cairnerr.CodeReadOnly},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -265,7 +266,7 @@ func TestWriterFails(t *testing.T) {
 			for range 3 {
 				requireCode(t, test.code, create(t.Context(), w, run, large))
 				_, err := s.Run(t.Context(), namespace, run, store.ResolveNone)
-				requireCode(t, journal.CodeRunNotFound, err)
+				requireCode(t, cairnerr.CodeRunNotFound, err)
 			}
 			require.NoError(t, w.Exec(t.Context(), test.fix))
 			require.NoError(t, create(t.Context(), w, run, large))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -107,8 +108,8 @@ func TestAFencedWriterWhoseRowRests(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = other.Close() }()
 	require.NoError(t, other.Fence(t.Context(), s.w.incarnation))
-	require.Equal(t, journal.CodeFenced, journal.CodeOf(s.commit()))
-	require.Equal(t, journal.CodeFenced, journal.CodeOf(s.commit()))
+	require.Equal(t, cairnerr.CodeFenced, cairnerr.CodeOf(s.commit()))
+	require.Equal(t, cairnerr.CodeFenced, cairnerr.CodeOf(s.commit()))
 }
 
 // Whether a batch was applied is known also if the writer's row rested.

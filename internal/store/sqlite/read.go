@@ -5,7 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -56,7 +56,7 @@ func (s *Store) one(ctx context.Context, into []any, query string, args ...any) 
 
 // reopened reports whether a query failed because the file was closed and opened again in the meantime.
 func (s *Store) reopened(q querier, err error) bool {
-	return err != nil && !s.closed.Load() && q != querier(s.db()) && journal.CodeOf(classify("read", err)) == journal.CodeClosed
+	return err != nil && !s.closed.Load() && q != querier(s.db()) && cairnerr.CodeOf(classify("read", err)) == cairnerr.CodeClosed
 }
 
 func scanOne(ctx context.Context, q querier, into []any, query string, args ...any) error {

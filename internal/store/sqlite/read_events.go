@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -33,7 +34,7 @@ func scanAttributes(text string, run *journal.Run) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), &run.Attributes); err != nil {
-		return journal.Errorf(journal.CodeCorrupt, "read the attributes of %s: %w", journal.PrefixRun.Format(run.ID), err)
+		return cairnerr.Errorf(cairnerr.CodeCorrupt, "read the attributes of %s: %w", journal.PrefixRun.Format(run.ID), err)
 	}
 	return nil
 }
@@ -73,7 +74,7 @@ func (s *Store) Event(ctx context.Context, namespace string, run journal.ID, seq
 		return err
 	}, `select `+resolvedEvent(r)+` from cairn_events e where e.run = ? and e.seq = ?`, ref, seq)
 	if err == nil && found == nil {
-		err = journal.Errorf(journal.CodeEventNotFound, "%s has no event %d", journal.PrefixRun.Format(run), seq)
+		err = cairnerr.Errorf(cairnerr.CodeEventNotFound, "%s has no event %d", journal.PrefixRun.Format(run), seq)
 	}
 	return found, err
 }
@@ -132,7 +133,7 @@ func (s *Store) Events(ctx context.Context, namespace string, f store.EventFilte
 func (s *Store) eventsOfEntity(ctx context.Context, namespace string, f store.EventFilter, p store.Page, limit int) (store.List[store.RunEvent], error) {
 	var none store.List[store.RunEvent]
 	if f.Entity.IsZero() {
-		return none, journal.Errorf(journal.CodeMalformed, "a list of events needs a run or a correlation id")
+		return none, cairnerr.Errorf(cairnerr.CodeMalformed, "a list of events needs a run or a correlation id")
 	}
 	run, seq, err := store.ParseNumberCursor(store.CursorEntity, p.Cursor)
 	if err != nil {

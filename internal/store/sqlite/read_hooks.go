@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -59,7 +60,7 @@ func (s *Store) Hook(ctx context.Context, namespace string, run, id journal.ID, 
 	}
 	hooks, _, err := s.hooks(ctx, r, `h.run = ? and h.id = ?`, ref, id[:])
 	if err == nil && len(hooks) == 0 {
-		err = journal.Errorf(journal.CodeHookNotFound, "no hook %s", journal.PrefixHook.Format(id))
+		err = cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook %s", journal.PrefixHook.Format(id))
 	}
 	if err != nil {
 		return nil, err
@@ -81,7 +82,7 @@ func (s *Store) HookByToken(ctx context.Context, namespace, token string, r stor
 		}
 	}
 	if len(hooks) == 0 {
-		return nil, journal.Errorf(journal.CodeHookNotFound, "no hook has this token")
+		return nil, cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook has this token")
 	}
 	return hooks[0], nil
 }
@@ -134,7 +135,7 @@ func (s *Store) Wait(ctx context.Context, namespace string, run, id journal.ID) 
 	var found *journal.Wait
 	err = s.each(ctx, s.db(), waitColumnCount, func(row []driver.Value) error { found = scanWait(row); return nil }, selectWait, ref, id[:])
 	if err == nil && found == nil {
-		err = journal.Errorf(journal.CodeWaitNotFound, "no wait %s", journal.PrefixWait.Format(id))
+		err = cairnerr.Errorf(cairnerr.CodeWaitNotFound, "no wait %s", journal.PrefixWait.Format(id))
 	}
 	return found, err
 }

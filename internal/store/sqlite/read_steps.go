@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -46,7 +47,7 @@ func (s *Store) Step(ctx context.Context, namespace string, run, id journal.ID, 
 	}
 	steps, err = s.inlineSteps(ctx, s.db(), r, run, ref, `= ?`, ``, seq)
 	if err == nil && len(steps) == 0 {
-		err = journal.Errorf(journal.CodeStepNotFound, "step %s not found", journal.PrefixStep.Format(id))
+		err = cairnerr.Errorf(cairnerr.CodeStepNotFound, "step %s not found", journal.PrefixStep.Format(id))
 	}
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -33,7 +34,7 @@ type Writer struct {
 // OpenWriter implements [store.Store].
 func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number int) (store.Writer, error) {
 	if s.cfg.ReadOnly {
-		return nil, journal.Errorf(journal.CodeReadOnly, "%s was opened for reading only", s.path)
+		return nil, cairnerr.Errorf(cairnerr.CodeReadOnly, "%s was opened for reading only", s.path)
 	}
 	raw, err := s.openRaw(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func (w *Writer) register(ctx context.Context) error {
 }
 
 func (w *Writer) fenced() error {
-	return journal.Errorf(journal.CodeFenced, "%s was declared dead by its peers; start again as a new incarnation",
+	return cairnerr.Errorf(cairnerr.CodeFenced, "%s was declared dead by its peers; start again as a new incarnation",
 		journal.PrefixIncarnation.Format(w.incarnation))
 }
 
@@ -128,7 +129,7 @@ func (s *Store) Fence(ctx context.Context, incarnation journal.ID) error {
 // Begin implements [store.Writer]. The transaction begins with the first Load, or with Commit.
 func (w *Writer) Begin(ctx context.Context, now journal.Time) (store.Tx, error) {
 	if w.raw == nil || w.store.closed.Load() {
-		return nil, journal.Errorf(journal.CodeClosed, "the writer was closed")
+		return nil, cairnerr.Errorf(cairnerr.CodeClosed, "the writer was closed")
 	}
 	if w.doubt {
 		return nil, store.ErrUnknownOutcome
@@ -239,7 +240,7 @@ func (t *tx) begin(ctx context.Context, provable bool) error {
 	}
 	raw := t.w.raw
 	if raw == nil {
-		return journal.Errorf(journal.CodeClosed, "the writer was closed")
+		return cairnerr.Errorf(cairnerr.CodeClosed, "the writer was closed")
 	}
 	if err := t.w.store.turn.take(ctx); err != nil {
 		return err

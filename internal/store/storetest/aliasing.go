@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -70,7 +71,7 @@ func (b *bench) rich() journal.ID {
 	stored, hook, wait := b.mint(), b.mint(), b.mint()
 	b.write(run,
 		about(stored, &journal.StepStarted{Name: "s", Lazy: true, Input: payload("in")}),
-		about(stored, &journal.StepRetrying{Error: &journal.Error{Code: "x", Details: map[string]string{"k": "v"}}, Value: payload("why")}),
+		about(stored, &journal.StepRetrying{Error: &cairnerr.Error{Code: "x", Details: map[string]string{"k": "v"}}, Value: payload("why")}),
 		about(hook, &journal.HookCreated{Token: "t", Metadata: payload("meta")}),
 		about(hook, &journal.HookReceived{Sender: "s", Payload: payload("p")}),
 		about(wait, &journal.WaitCreated{Kind: "k"}),
@@ -165,7 +166,7 @@ func aliasingCommitted(b *bench) {
 		Events: []journal.Event{
 			plain(created), plain(&journal.RunStarted{}), keyed("s", &journal.StepStarted{Input: payload("step")}),
 			keyed("i", &journal.StepCompleted{Result: payload("inline")}), keyed("h", &journal.HookCreated{Token: "t", Metadata: payload("meta")}),
-			keyed("h", &journal.HookReceived{Sender: "x", Payload: payload("p")}), plain(&journal.RunFailed{Error: &journal.Error{Code: "e"}, Value: payload("v")}),
+			keyed("h", &journal.HookReceived{Sender: "x", Payload: payload("p")}), plain(&journal.RunFailed{Error: &cairnerr.Error{Code: "e"}, Value: payload("v")}),
 		},
 	})
 	message := b.message("q", "", "payload")

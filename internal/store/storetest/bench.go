@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -323,10 +324,10 @@ func keyed(key string, d journal.Data) journal.Event { return journal.Event{Key:
 
 func plain(d journal.Data) journal.Event { return journal.Event{Data: d} }
 
-func requireCode(b *bench, code journal.Code, err error) {
+func requireCode(b *bench, code cairnerr.Code, err error) {
 	b.Helper()
 	require.Error(b, err)
-	require.Equal(b, code, journal.CodeOf(err), "%v", err)
+	require.Equal(b, code, cairnerr.CodeOf(err), "%v", err)
 }
 
 func chacha(seed [32]byte) io.Reader { return rand.NewChaCha8(seed) }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -38,17 +39,17 @@ func (b *bench) full(key, token string) journal.ID {
 func deleteEverything(b *bench) {
 	run, stays := b.full("key", "token"), b.full("other key", "other token")
 	b.write(run, plain(&journal.RunCompleted{Output: payload("out")}))
-	requireCode(b, journal.CodeRunNotFound, b.store.Delete(b.ctx(), b.foreign().ns, run))
-	requireCode(b, journal.CodeRunNotFound, b.store.Delete(b.ctx(), "never seen", run))
+	requireCode(b, cairnerr.CodeRunNotFound, b.store.Delete(b.ctx(), b.foreign().ns, run))
+	requireCode(b, cairnerr.CodeRunNotFound, b.store.Delete(b.ctx(), "never seen", run))
 	require.NoError(b, b.store.Delete(b.ctx(), b.ns, run))
-	requireCode(b, journal.CodeRunNotFound, b.store.Delete(b.ctx(), b.ns, run))
+	requireCode(b, cairnerr.CodeRunNotFound, b.store.Delete(b.ctx(), b.ns, run))
 
 	_, err := b.store.Run(b.ctx(), b.ns, run, store.ResolveAll)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	_, err = b.store.Journal(b.ctx(), b.ns, run, 0)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	_, err = b.store.HookByToken(b.ctx(), b.ns, "token", store.ResolveNone)
-	requireCode(b, journal.CodeHookNotFound, err)
+	requireCode(b, cairnerr.CodeHookNotFound, err)
 	require.Empty(b, b.eventsOf(store.EventFilter{Run: run}))
 	messages, err := b.store.Messages(b.ctx(), b.ns, "q-token", store.ResolveNone, store.Page{})
 	require.NoError(b, err)
@@ -67,9 +68,9 @@ func deleteEverything(b *bench) {
 
 func deleteNotEnded(b *bench) {
 	run := b.full("key", "token")
-	requireCode(b, journal.CodeIllegalTransition, b.store.Delete(b.ctx(), b.ns, run))
+	requireCode(b, cairnerr.CodeIllegalTransition, b.store.Delete(b.ctx(), b.ns, run))
 	b.check(run)
-	b.write(run, plain(&journal.RunFailed{Error: &journal.Error{Code: "x"}}))
+	b.write(run, plain(&journal.RunFailed{Error: &cairnerr.Error{Code: "x"}}))
 	require.NoError(b, b.store.Delete(b.ctx(), b.ns, run))
 }
 
@@ -107,7 +108,7 @@ func deleteConcurrent(b *bench) {
 			done++
 			continue
 		}
-		requireCode(b, journal.CodeRunNotFound, err)
+		requireCode(b, cairnerr.CodeRunNotFound, err)
 	}
 	require.Equal(b, 1, done)
 	b.check(stays)

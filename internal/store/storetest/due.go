@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -85,7 +86,7 @@ func dueFenced(b *bench) {
 // duePaused pauses a run from outside: its owner is told, and nobody else takes it, also when the owner dies or gives it back.
 func duePaused(b *bench) {
 	p := b.peer()
-	pause := plain(&journal.RunParked{Error: &journal.Error{Code: "paused"}, Asked: true})
+	pause := plain(&journal.RunParked{Error: &cairnerr.Error{Code: "paused"}, Asked: true})
 	dead, back := p.start(journal.Engine), p.start(journal.Engine)
 	for _, run := range []journal.ID{dead, back} {
 		b.outsider(run, pause)

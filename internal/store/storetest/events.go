@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -94,7 +95,7 @@ func eventIDs(b *bench) {
 func eventInlineEntity(b *bench) {
 	run, twin := b.start(journal.Engine), b.start(journal.Engine)
 	for _, r := range []journal.ID{run, twin} {
-		b.write(r, keyed("a", &journal.StepCompleted{Result: payload("1")}), keyed("b", &journal.StepFailed{Error: &journal.Error{Code: "x"}}))
+		b.write(r, keyed("a", &journal.StepCompleted{Result: payload("1")}), keyed("b", &journal.StepFailed{Error: &cairnerr.Error{Code: "x"}}))
 	}
 	for i, key := range []string{"a", "b"} {
 		entity := journal.DeriveID(run, journal.PrefixStep, key)
@@ -140,18 +141,18 @@ func eventLargePayload(b *bench) {
 func eventNeedsFilter(b *bench) {
 	b.start(journal.Engine)
 	_, err := b.store.Events(b.ctx(), b.ns, store.EventFilter{}, store.Page{})
-	requireCode(b, journal.CodeMalformed, err)
+	requireCode(b, cairnerr.CodeMalformed, err)
 }
 
 func eventNotFound(b *bench) {
 	run := b.start(journal.Engine)
 	for _, seq := range []int64{-1, 0, 3, 1 << 40} {
 		_, err := b.store.Event(b.ctx(), b.ns, run, seq, store.ResolveAll)
-		requireCode(b, journal.CodeEventNotFound, err)
+		requireCode(b, cairnerr.CodeEventNotFound, err)
 	}
 	for _, foreign := range []*bench{b.foreign(), b.in("never seen")} {
 		_, err := b.store.Event(b.ctx(), foreign.ns, run, 1, store.ResolveAll)
-		requireCode(b, journal.CodeRunNotFound, err)
+		requireCode(b, cairnerr.CodeRunNotFound, err)
 		require.Empty(b, foreign.eventsOf(store.EventFilter{Run: run}))
 	}
 	require.Empty(b, b.eventsOf(store.EventFilter{Run: b.mint()}))
@@ -171,13 +172,13 @@ func eventBytes(b *bench) {
 		b.later(time.Second)
 		b.write(run,
 			about(step, &journal.StepStarted{}),
-			about(step, &journal.StepRetrying{Error: &journal.Error{Message: text, Stack: text, Details: map[string]string{"k": text}}, Value: p}),
+			about(step, &journal.StepRetrying{Error: &cairnerr.Error{Message: text, Stack: text, Details: map[string]string{"k": text}}, Value: p}),
 			about(hook, &journal.HookReceived{Payload: p, Sender: "s", Digest: []byte(text)}),
 			about(wait, &journal.WaitCompleted{Result: p}))
 		b.check(run)
 		b.write(run, about(step, &journal.StepCompleted{Result: p}))
 		b.write(run, about(hook, &journal.HookDisposed{}))
-		b.write(run, plain(&journal.RunFailed{Error: &journal.Error{Message: text}, ErrorCode: text, Value: p}))
+		b.write(run, plain(&journal.RunFailed{Error: &cairnerr.Error{Message: text}, ErrorCode: text, Value: p}))
 		b.check(run)
 	}
 }

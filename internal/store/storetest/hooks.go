@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -35,7 +36,7 @@ func (b *bench) byToken(token string) *store.RunHook {
 func requireNoToken(b *bench, token string) {
 	b.Helper()
 	_, err := b.store.HookByToken(b.ctx(), b.ns, token, store.ResolveAll)
-	requireCode(b, journal.CodeHookNotFound, err)
+	requireCode(b, cairnerr.CodeHookNotFound, err)
 }
 
 func hookAfterDisposal(b *bench) {
@@ -74,8 +75,8 @@ func hookMadeOnce(b *bench) {
 		require.NoError(b, create(refused, token))
 		b.write(run, about(first, &journal.HookDisposed{}))
 		for _, hook := range []journal.ID{first, refused} {
-			requireCode(b, journal.CodeHookExists, create(hook, token))
-			requireCode(b, journal.CodeHookExists, create(hook, "another "+token))
+			requireCode(b, cairnerr.CodeHookExists, create(hook, token))
+			requireCode(b, cairnerr.CodeHookExists, create(hook, "another "+token))
 		}
 		requireNoToken(b, token)
 		// Ids of other kinds, and of other runs, are not in the way.
@@ -143,7 +144,7 @@ func hookLifecycle(b *bench) {
 		b.write(run, event(&journal.HookDisposed{}))
 		requireNoToken(b, token)
 		_, err := b.store.Hook(b.ctx(), b.ns, run, id, store.ResolveAll)
-		requireCode(b, journal.CodeHookNotFound, err)
+		requireCode(b, cairnerr.CodeHookNotFound, err)
 		b.check(run)
 	}
 }
@@ -219,14 +220,14 @@ func hookNotFound(b *bench) {
 	id := b.mint()
 	b.write(run, about(id, &journal.HookCreated{Token: "t"}))
 	_, err := b.store.Hook(b.ctx(), b.ns, run, b.mint(), store.ResolveAll)
-	requireCode(b, journal.CodeHookNotFound, err)
+	requireCode(b, cairnerr.CodeHookNotFound, err)
 	_, err = b.store.Hook(b.ctx(), b.ns, b.mint(), id, store.ResolveAll)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	requireNoToken(b, "T")
 	requireNoToken(b, "")
 	for _, ns := range []string{b.foreign().ns, "never seen"} {
 		_, err := b.store.Hook(b.ctx(), ns, run, id, store.ResolveAll)
-		requireCode(b, journal.CodeRunNotFound, err)
+		requireCode(b, cairnerr.CodeRunNotFound, err)
 		requireNoToken(b.in(ns), "t")
 		for _, of := range []journal.ID{run, {}} {
 			l, err := b.store.Hooks(b.ctx(), ns, of, store.ResolveAll, store.Page{})
@@ -255,9 +256,9 @@ func hookReceipts(b *bench) {
 	require.Empty(b, res.Appended, "received once")
 	require.Equal(b, seq, res.Outcomes[0].Seq)
 	_, err = receive(hook, "é\t1", "y")
-	requireCode(b, journal.CodeReceiptConflict, err)
+	requireCode(b, cairnerr.CodeReceiptConflict, err)
 	_, err = receive(other, "é\t1", "x")
-	requireCode(b, journal.CodeReceiptConflict, err)
+	requireCode(b, cairnerr.CodeReceiptConflict, err)
 	_, err = receive(other, "2", "x")
 	require.NoError(b, err)
 	// Receipts belong to the run.
@@ -308,7 +309,7 @@ func hookSingleUse(b *bench) {
 	b.outsider(run, about(id, &journal.HookReceived{Payload: payload("1")}))
 	require.Equal(b, journal.HookConsumed, b.byToken("once").Status)
 	_, err := b.try(&journal.Command{Run: run, Events: []journal.Event{about(id, &journal.HookReceived{Payload: payload("2")})}})
-	requireCode(b, journal.CodeHookConsumed, err)
+	requireCode(b, cairnerr.CodeHookConsumed, err)
 	b.check(run)
 	// The token is not free before the hook is disposed of.
 	res := b.write(b.start(journal.World3), about(b.mint(), &journal.HookCreated{Token: "once"}))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -70,7 +71,7 @@ func withKey(key, input string) func(*journal.RunCreated) {
 func (b *bench) requireNoRun(id journal.ID) {
 	b.Helper()
 	_, err := b.store.Run(b.ctx(), b.ns, id, store.ResolveAll)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 }
 
 func joinCommitted(b *bench, begin func() UserTransaction) {
@@ -142,11 +143,11 @@ func joinStartKey(b *bench, begin func() UserTransaction) {
 	user := begin()
 	require.Equal(b, before, b.mustJoin(user.Tx, withKey("old", "in")))
 	_, err := b.join(user.Tx, b.joining(withKey("old", "other")))
-	requireCode(b, journal.CodeStartKeyConflict, err)
+	requireCode(b, cairnerr.CodeStartKeyConflict, err)
 	id := b.mustJoin(user.Tx, withKey("new", "in"))
 	require.Equal(b, id, b.mustJoin(user.Tx, withKey("new", "in")), "the transaction sees its own")
 	_, err = b.join(user.Tx, b.joining(withKey("new", "other")))
-	requireCode(b, journal.CodeStartKeyConflict, err)
+	requireCode(b, cairnerr.CodeStartKeyConflict, err)
 	require.NoError(b, user.Commit(), "what was refused does not matter")
 	b.check(before, id)
 	res, err := b.try(b.starting(b.mint(), journal.Engine, withKey("new", "in")))
@@ -201,7 +202,7 @@ func joinMany(b *bench, begin func() UserTransaction) {
 func joinRefused(b *bench, begin func() UserTransaction) {
 	user := begin()
 	_, err := b.join(user.Tx, b.joining(func(c *journal.RunCreated) { c.Input = make(journal.Payload, journal.MaxPayload+1) }))
-	requireCode(b, journal.CodePayloadTooLarge, err)
+	requireCode(b, cairnerr.CodePayloadTooLarge, err)
 	_, err = b.join(user.Tx, b.joining(func(c *journal.RunCreated) { c.Attributes = map[string]string{"": "x"} }))
 	require.Error(b, err)
 	id := b.mustJoin(user.Tx)
@@ -214,11 +215,11 @@ func joinOver(b *bench, begin func() UserTransaction) {
 	id := b.mustJoin(user.Tx)
 	require.NoError(b, user.Commit())
 	_, err := b.join(user.Tx, b.joining())
-	requireCode(b, journal.CodeTxOver, err)
+	requireCode(b, cairnerr.CodeTxOver, err)
 	user = begin()
 	require.NoError(b, user.Rollback())
 	_, err = b.join(user.Tx, b.joining())
-	requireCode(b, journal.CodeTxOver, err)
+	requireCode(b, cairnerr.CodeTxOver, err)
 	b.check(id)
 }
 
@@ -228,7 +229,7 @@ func joinForeign(b *bench, begin func() UserTransaction) {
 	other.open(b.factory.Open(b.T))
 	user := begin()
 	_, err := other.join(user.Tx, other.joining())
-	requireCode(b, journal.CodeForeignTx, err)
+	requireCode(b, cairnerr.CodeForeignTx, err)
 	require.NoError(b, user.Commit())
 	list, err := b.store.Runs(b.ctx(), other.ns, store.RunFilter{}, store.Page{})
 	require.NoError(b, err)
@@ -267,6 +268,6 @@ func (foreignHandle) Kind() string { return "paper" }
 func joinHandle(b *bench) {
 	for _, tx := range []store.UserTx{nil, foreignHandle{}} {
 		_, err := b.join(tx, b.joining())
-		requireCode(b, journal.CodeForeignTx, err)
+		requireCode(b, cairnerr.CodeForeignTx, err)
 	}
 }

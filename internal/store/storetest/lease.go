@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -34,7 +35,7 @@ func leaseClaim(b *bench) {
 	p := b.peer()
 	run := b.start(journal.Engine)
 	_, err := p.try(p.claim(run))
-	requireCode(b, journal.CodeNotRunnable, err)
+	requireCode(b, cairnerr.CodeNotRunnable, err)
 	b.write(run, keyed("w", &journal.WaitCreated{ResumeAt: b.now + 1000}), keyed("v", &journal.WaitCreated{ResumeAt: b.now + 500}))
 	b.must(b.release(run))
 	got := b.run(run)
@@ -43,7 +44,7 @@ func leaseClaim(b *bench) {
 	require.Equal(b, b.now+500, got.WakeAt, "the first of its timers")
 	b.check(run)
 	_, err = p.try(p.claim(run))
-	requireCode(b, journal.CodeNotRunnable, err)
+	requireCode(b, cairnerr.CodeNotRunnable, err)
 	p.now = b.now + 500
 	p.must(p.claim(run))
 	got = b.run(run)
@@ -61,7 +62,7 @@ func leaseDelayed(b *bench) {
 	b.must(&journal.Command{Run: run, Events: []journal.Event{plain(created)}})
 	require.Equal(b, b.now+60_000, b.run(run).WakeAt)
 	_, err := b.try(b.claim(run))
-	requireCode(b, journal.CodeNotRunnable, err)
+	requireCode(b, cairnerr.CodeNotRunnable, err)
 	b.later(time.Minute)
 	b.must(b.claim(run))
 	require.Equal(b, b.self, b.run(run).Owner)
@@ -72,7 +73,7 @@ func leaseFenced(b *bench) {
 	dead := b.peer()
 	run := dead.start(journal.Engine)
 	_, err := b.try(b.claim(run))
-	requireCode(b, journal.CodeNotRunnable, err)
+	requireCode(b, cairnerr.CodeNotRunnable, err)
 	require.NoError(b, b.store.Fence(b.ctx(), dead.self))
 	b.must(b.claim(run))
 	got := b.run(run)
@@ -119,7 +120,7 @@ func leaseMoved(b *bench) {
 		require.ErrorIs(b, p.commit(changes), store.ErrConflict)
 		require.Equal(b, before, b.run(run))
 		_, err := b.store.Message(b.ctx(), b.ns, message.ID)
-		requireCode(b, journal.CodeMessageNotFound, err)
+		requireCode(b, cairnerr.CodeMessageNotFound, err)
 		b.check(run)
 	}
 }
@@ -201,7 +202,7 @@ func leasePush(b *bench) {
 func leaseWakeEnded(b *bench) {
 	ended, parked, world := b.start(journal.Engine), b.start(journal.Engine), b.start(journal.Engine)
 	b.write(ended, plain(&journal.RunCompleted{}))
-	b.write(parked, plain(&journal.RunParked{Error: &journal.Error{Code: "x"}}))
+	b.write(parked, plain(&journal.RunParked{Error: &cairnerr.Error{Code: "x"}}))
 	b.write(world, plain(&journal.RunCancelled{}))
 	var c store.Changes
 	for _, run := range []journal.ID{ended, parked, world} {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/check"
@@ -100,7 +101,7 @@ func audit(ctx context.Context, st store.Store, key store.RunKey, commands []*se
 	log, err := st.Journal(ctx, key.Namespace, key.Run, 0)
 	if err == nil {
 		events = log.Events
-	} else if journal.CodeOf(err) != journal.CodeRunNotFound {
+	} else if cairnerr.CodeOf(err) != cairnerr.CodeRunNotFound {
 		return false, err
 	}
 	there := len(events) > 0

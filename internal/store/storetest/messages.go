@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -69,7 +70,7 @@ func messageDone(b *bench) {
 	require.Equal(b, b.now, got.VisibleAt, "now")
 	require.NoError(b, b.commit(&store.Changes{Done: []journal.ID{m.ID, b.mint()}}))
 	_, err = b.store.Message(b.ctx(), b.ns, m.ID)
-	requireCode(b, journal.CodeMessageNotFound, err)
+	requireCode(b, cairnerr.CodeMessageNotFound, err)
 	require.NoError(b, b.commit(&store.Changes{Messages: []journal.Message{b.message("q", "k", "3")}}))
 	require.Equal(b, []string{"2", "3"}, b.texts("q"))
 }
@@ -95,11 +96,11 @@ func messageNotFound(b *bench) {
 	m := b.message("q", "", "1")
 	require.NoError(b, b.commit(&store.Changes{Messages: []journal.Message{m}}))
 	_, err := b.store.Message(b.ctx(), b.ns, b.mint())
-	requireCode(b, journal.CodeMessageNotFound, err)
+	requireCode(b, cairnerr.CodeMessageNotFound, err)
 	require.Empty(b, b.queue("Q"))
 	for _, ns := range []string{b.foreign().ns, "never seen"} {
 		_, err := b.store.Message(b.ctx(), ns, m.ID)
-		requireCode(b, journal.CodeMessageNotFound, err)
+		requireCode(b, cairnerr.CodeMessageNotFound, err)
 		require.Empty(b, b.in(ns).queue("q"))
 	}
 	tx := b.begin()
@@ -156,11 +157,11 @@ func messageWithCommand(b *bench) {
 		}
 	}
 	_, err = b.try(handle(1))
-	requireCode(b, journal.CodeStaleDelivery, err)
+	requireCode(b, cairnerr.CodeStaleDelivery, err)
 	b.must(handle(0))
 	_, err = b.store.Message(b.ctx(), b.ns, m.ID)
-	requireCode(b, journal.CodeMessageNotFound, err)
+	requireCode(b, cairnerr.CodeMessageNotFound, err)
 	_, err = b.try(handle(0))
-	requireCode(b, journal.CodeStaleDelivery, err)
+	requireCode(b, cairnerr.CodeStaleDelivery, err)
 	b.check(run)
 }

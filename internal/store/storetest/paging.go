@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -136,11 +137,11 @@ func pagingBadCursors(b *bench) {
 			for _, desc := range []bool{false, true} {
 				_, err := l.list(store.Page{Cursor: cursor, Desc: desc})
 				require.Error(b, err, "%s: %q", l.name, cursor)
-				require.Equal(b, journal.CodeMalformed, journal.CodeOf(err), "%s: %q: %v", l.name, cursor, err)
+				require.Equal(b, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "%s: %q: %v", l.name, cursor, err)
 			}
 		}
 		_, err := l.list(store.Page{Limit: -1})
-		requireCode(b, journal.CodeMalformed, err)
+		requireCode(b, cairnerr.CodeMalformed, err)
 	}
 }
 

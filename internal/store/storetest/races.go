@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -123,7 +124,7 @@ func raceCreate(b *bench) {
 		defer mu.Unlock()
 		if err == nil {
 			created++
-		} else if journal.CodeOf(err) == journal.CodeRunExists {
+		} else if cairnerr.CodeOf(err) == cairnerr.CodeRunExists {
 			err = nil
 		}
 		return err
@@ -160,7 +161,7 @@ func raceFence(b *bench) {
 	require.NoError(b, b.store.Fence(b.ctx(), dead.self))
 	seq := b.cached(run).Seq
 	close(fenced)
-	requireCode(b, journal.CodeFenced, <-finished)
+	requireCode(b, cairnerr.CodeFenced, <-finished)
 	require.Equal(b, seq, b.cached(run).Seq)
 	require.Greater(b, seq, int64(2))
 	b.check(run)
@@ -314,7 +315,7 @@ func raceReaders(b *bench) {
 		for n := range 8 {
 			for _, ns := range []string{b.ns, fmt.Sprint("unheard of ", i, n)} {
 				for name, err := range readAll(b.ctx(), b.store, ns, run) {
-					if err != nil && journal.CodeOf(err).Status() != http.StatusNotFound {
+					if err != nil && cairnerr.CodeOf(err).Status() != http.StatusNotFound {
 						return fmt.Errorf("%s: %w", name, err)
 					}
 				}
@@ -341,10 +342,10 @@ func raceSingleUse(b *bench) {
 		_, err := p.insist(&journal.Command{Run: run, Events: []journal.Event{about(hook, &journal.HookReceived{Payload: payload(fmt.Sprint(i))})}})
 		mu.Lock()
 		defer mu.Unlock()
-		switch journal.CodeOf(err) {
+		switch cairnerr.CodeOf(err) {
 		case "":
 			won++
-		case journal.CodeHookConsumed:
+		case cairnerr.CodeHookConsumed:
 			lost++
 		default:
 			return err

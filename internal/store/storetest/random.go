@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -60,7 +61,7 @@ func randomCommands(b *bench, seed uint64) {
 			cmd.Guards.Owner = journal.Ownership{Incarnation: before.Owner, Epoch: before.Epoch}
 		}
 		if _, err := p.try(cmd); err != nil {
-			require.NotEqual(b, journal.CodeInternal, journal.CodeOf(err), "%v", err)
+			require.NotEqual(b, cairnerr.CodeInternal, cairnerr.CodeOf(err), "%v", err)
 			continue
 		}
 		accepted++
@@ -85,7 +86,7 @@ func (g *generator) event(d journal.Dialect) journal.Event {
 		}
 		return about(journal.ID{1, 2, 3, byte(data.EventType() / 6), byte(n)}, data)
 	}
-	failure := &journal.Error{Code: "e", Message: "m"}
+	failure := &cairnerr.Error{Code: "e", Message: "m"}
 	now := g.b.now
 	switch g.IntN(20) {
 	case 0, 1:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -47,7 +48,7 @@ func runAttributes(b *bench) {
 	b.check(id)
 	b.write(id, keyed("once", &journal.AttrSet{Changes: []journal.AttrChange{{Key: "d", Value: "5"}}}))
 	_, err := b.try(&journal.Command{Run: id, Events: []journal.Event{keyed("once", &journal.AttrSet{Changes: []journal.AttrChange{{Key: "d", Value: "6"}}})}})
-	requireCode(b, journal.CodeAttributeExists, err)
+	requireCode(b, cairnerr.CodeAttributeExists, err)
 	b.check(id)
 
 	// A change that a step wrote may come again, and is not taken for one of the workflow.
@@ -94,7 +95,7 @@ func runBirth(b *bench) {
 
 func runEnds(b *bench) {
 	failure := &journal.RunFailed{
-		Error:     &journal.Error{Code: "card_declined", Message: "no\x00money\xff", Stack: "at x", Retryable: true, Details: map[string]string{"a": "b"}},
+		Error:     &cairnerr.Error{Code: "card_declined", Message: "no\x00money\xff", Stack: "at x", Retryable: true, Details: map[string]string{"a": "b"}},
 		ErrorCode: "CARD", Value: payload("opaque"),
 	}
 	for _, d := range []journal.Dialect{journal.Engine, journal.World3, journal.World6} {
@@ -137,7 +138,7 @@ func runFork(b *bench) {
 	b.write(source, keyed("a", &journal.StepCompleted{Name: "a", Digest: []byte{7}, Result: payload("1"), Attempt: 1}))
 	b.write(source, keyed("nap", &journal.WaitCreated{ResumeAt: b.now}))
 	b.write(source, keyed("b", &journal.StepStarted{Name: "b", Input: payload("in b")}))
-	b.write(source, keyed("b", &journal.StepFailed{Error: &journal.Error{Code: "x"}}), keyed("d", &journal.StepFailed{Error: &journal.Error{Code: "y"}}))
+	b.write(source, keyed("b", &journal.StepFailed{Error: &cairnerr.Error{Code: "x"}}), keyed("d", &journal.StepFailed{Error: &cairnerr.Error{Code: "y"}}))
 	b.write(source, keyed("race", &journal.StepCompleted{Result: payload("won"), Closes: []string{"lost/"}}))
 	b.write(source, keyed("c", &journal.StepCompleted{Result: payload("3")}), keyed("e", &journal.StepCompleted{Result: payload("4")}))
 	j, err := b.store.Outline(b.ctx(), b.ns, source)
@@ -197,7 +198,7 @@ func runForkOfNothing(b *bench) {
 	_, err = b.try(cmd)
 	require.ErrorIs(b, err, store.ErrSourceGone)
 	_, err = b.store.Outline(b.ctx(), b.ns, source)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 }
 
 func runJournalAfter(b *bench) {
@@ -261,16 +262,16 @@ func runNotFound(b *bench) {
 	id := b.start(journal.Engine)
 	for _, foreign := range []*bench{b.foreign(), b.in("never seen")} {
 		_, err := foreign.store.Run(b.ctx(), foreign.ns, id, store.ResolveAll)
-		requireCode(b, journal.CodeRunNotFound, err)
+		requireCode(b, cairnerr.CodeRunNotFound, err)
 		_, err = foreign.store.Journal(b.ctx(), foreign.ns, id, 0)
-		requireCode(b, journal.CodeRunNotFound, err)
+		requireCode(b, cairnerr.CodeRunNotFound, err)
 	}
 	_, err := b.store.Run(b.ctx(), b.ns, b.mint(), store.ResolveNone)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	_, err = b.store.Journal(b.ctx(), b.ns, b.mint(), 0)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	_, err = b.store.Run(b.ctx(), b.ns, journal.ID{}, store.ResolveAll)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 }
 
 func runParked(b *bench) {
@@ -281,7 +282,7 @@ func runParked(b *bench) {
 	require.Equal(b, "cancelling", b.run(id).Phase())
 	b.check(id)
 	b.later(time.Second)
-	b.write(id, plain(&journal.RunParked{Error: &journal.Error{Code: "poison", Message: "thrice"}}))
+	b.write(id, plain(&journal.RunParked{Error: &cairnerr.Error{Code: "poison", Message: "thrice"}}))
 	run := b.run(id)
 	require.Equal(b, b.now, run.ParkedAt)
 	require.Equal(b, "parked", run.Phase())
@@ -309,7 +310,7 @@ func runStartKey(b *bench) {
 	require.True(b, res.Existing)
 	require.Equal(b, first, res.Run.ID)
 	_, err = keyedStart(b, b.mint(), "checkout", "y")
-	requireCode(b, journal.CodeStartKeyConflict, err)
+	requireCode(b, cairnerr.CodeStartKeyConflict, err)
 	// A key belongs to its workflow and its namespace.
 	for _, other := range []struct {
 		b        *bench

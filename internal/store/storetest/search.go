@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -94,7 +95,7 @@ func (b *bench) generateRuns(random *rand.Rand, n int) []*journal.Run {
 		if created.Dialect == journal.Engine {
 			cmd.Guards.Owner.Incarnation = b.self
 		}
-		end := []journal.Data{&journal.RunCompleted{Output: payload("out")}, &journal.RunFailed{Error: &journal.Error{Code: "x"}}, &journal.RunCancelled{}}
+		end := []journal.Data{&journal.RunCompleted{Output: payload("out")}, &journal.RunFailed{Error: &cairnerr.Error{Code: "x"}}, &journal.RunCancelled{}}
 		if far := random.IntN(6); far > 0 {
 			cmd.Events = append(cmd.Events, plain(&journal.RunStarted{}))
 			if far > 2 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -37,11 +38,11 @@ func (b *bench) steps(run journal.ID, p store.Page) store.List[*journal.Step] {
 func stepEngineAttempts(b *bench) {
 	run := b.start(journal.Engine)
 	id := journal.DeriveID(run, journal.PrefixStep, "charge/1")
-	b.write(run, keyed("charge/1", &journal.StepRetrying{Name: "charge", Error: &journal.Error{Code: "io"}, RetryAfter: b.now + 500}))
+	b.write(run, keyed("charge/1", &journal.StepRetrying{Name: "charge", Error: &cairnerr.Error{Code: "io"}, RetryAfter: b.now + 500}))
 	s := b.step(run, id)
 	require.Equal(b, 1, s.Attempt)
 	require.Equal(b, b.now+500, s.RetryAfter)
-	require.Equal(b, journal.Code("io"), s.Error.Code)
+	require.Equal(b, cairnerr.Code("io"), s.Error.Code)
 	require.False(b, s.Inline)
 	b.check(run)
 	b.later(time.Second)
@@ -59,7 +60,7 @@ func stepEngineAttempts(b *bench) {
 	require.Equal(b, "charge", s.Name)
 	b.check(run)
 	_, err := b.try(&journal.Command{Run: run, Events: []journal.Event{keyed("charge/1", &journal.StepCompleted{})}})
-	requireCode(b, journal.CodeStepFinished, err)
+	requireCode(b, cairnerr.CodeStepFinished, err)
 }
 
 func stepInlineAndStored(b *bench) {
@@ -74,7 +75,7 @@ func stepInlineAndStored(b *bench) {
 		}
 		b.write(run, keyed(key, &journal.StepCompleted{Name: "n", Input: payload(key), Result: payload("r" + key), Attempt: i, StartedAt: b.now - 5, Digest: []byte{1}}))
 	}
-	b.write(run, keyed(keys[3], &journal.StepFailed{Error: &journal.Error{Code: "late"}}))
+	b.write(run, keyed(keys[3], &journal.StepFailed{Error: &cairnerr.Error{Code: "late"}}))
 	b.check(run)
 	for _, limit := range []int{1, 2, 4, 9, 10} {
 		for _, desc := range []bool{false, true} {
@@ -130,23 +131,23 @@ func stepLazy(b *bench) {
 	require.Equal(b, 1, s.Attempt)
 	b.check(run)
 	_, err := b.try(&journal.Command{Run: run, Events: []journal.Event{about(id, &journal.StepStarted{Lazy: true})}})
-	requireCode(b, journal.CodeStepExists, err)
+	requireCode(b, cairnerr.CodeStepExists, err)
 }
 
 func stepNotFound(b *bench) {
 	run := b.start(journal.Engine)
 	b.write(run, keyed("inline", &journal.StepCompleted{}), keyed("stored", &journal.StepStarted{}))
 	_, err := b.store.Step(b.ctx(), b.ns, run, b.mint(), store.ResolveAll)
-	requireCode(b, journal.CodeStepNotFound, err)
+	requireCode(b, cairnerr.CodeStepNotFound, err)
 	_, err = b.store.Step(b.ctx(), b.ns, b.mint(), b.mint(), store.ResolveAll)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	require.Empty(b, b.steps(b.mint(), store.Page{}).Data)
 	for _, key := range []string{"inline", "stored"} {
 		id := journal.DeriveID(run, journal.PrefixStep, key)
 		b.step(run, id)
 		for _, ns := range []string{b.foreign().ns, "never seen"} {
 			_, err := b.store.Step(b.ctx(), ns, run, id, store.ResolveAll)
-			requireCode(b, journal.CodeRunNotFound, err)
+			requireCode(b, cairnerr.CodeRunNotFound, err)
 			l, err := b.store.Steps(b.ctx(), ns, run, store.ResolveAll, store.Page{})
 			require.NoError(b, err)
 			require.Empty(b, l.Data)
@@ -156,7 +157,7 @@ func stepNotFound(b *bench) {
 
 func stepResolve(b *bench) {
 	run := b.start(journal.Engine)
-	failure := &journal.Error{Code: "x", Message: "why"}
+	failure := &cairnerr.Error{Code: "x", Message: "why"}
 	b.write(run, keyed("inline", &journal.StepFailed{Input: payload("in"), Value: payload("out"), Error: failure}))
 	b.write(run, keyed("stored", &journal.StepStarted{Input: payload("in")}))
 	b.write(run, keyed("stored", &journal.StepRetrying{Value: payload("out"), Error: failure}))
@@ -196,7 +197,7 @@ func stepWorldLifecycle(b *bench) {
 		b.check(run)
 
 		b.later(time.Second)
-		b.write(run, about(id, &journal.StepRetrying{Error: &journal.Error{Message: "again"}, RetryAfter: b.now + 1000}))
+		b.write(run, about(id, &journal.StepRetrying{Error: &cairnerr.Error{Message: "again"}, RetryAfter: b.now + 1000}))
 		s = b.step(run, id)
 		require.Equal(b, journal.StatusPending, s.Status)
 		require.Equal(b, "again", s.Error.Message)

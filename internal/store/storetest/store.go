@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -23,15 +24,15 @@ func storeClosed(b *bench) {
 	require.NoError(b, s.Close())
 	require.NoError(b, s.Close(), "twice is the same")
 	_, err = w.Begin(b.ctx(), b.now)
-	requireCode(b, journal.CodeClosed, err)
+	requireCode(b, cairnerr.CodeClosed, err)
 	require.NoError(b, w.Close())
 	_, err = s.OpenWriter(b.ctx(), b.mint(), 0)
-	requireCode(b, journal.CodeClosed, err)
-	requireCode(b, journal.CodeClosed, s.Fence(b.ctx(), b.mint()))
+	requireCode(b, cairnerr.CodeClosed, err)
+	requireCode(b, cairnerr.CodeClosed, s.Fence(b.ctx(), b.mint()))
 	_, err = s.Info(b.ctx())
-	requireCode(b, journal.CodeClosed, err)
+	requireCode(b, cairnerr.CodeClosed, err)
 	for name, err := range readAll(b.ctx(), s, b.ns, b.mint()) {
-		require.Equal(b, journal.CodeClosed, journal.CodeOf(err), "%s: %v", name, err)
+		require.Equal(b, cairnerr.CodeClosed, cairnerr.CodeOf(err), "%s: %v", name, err)
 	}
 }
 

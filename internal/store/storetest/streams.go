@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -164,9 +165,9 @@ func streamPages(b *bench) {
 	require.Equal(b, "1.0 1.1 1.2 1.3", texts(bytes))
 	require.True(b, bytes.More)
 	_, err := b.store.Stream(b.ctx(), p.key, store.StreamQuery{From: -1})
-	requireCode(b, journal.CodeMalformed, err)
+	requireCode(b, cairnerr.CodeMalformed, err)
 	_, err = b.store.Stream(b.ctx(), p.key, store.StreamQuery{Limit: -1})
-	requireCode(b, journal.CodeMalformed, err)
+	requireCode(b, cairnerr.CodeMalformed, err)
 	infos, err := b.store.Streams(b.ctx(), b.ns, run)
 	require.NoError(b, err)
 	require.Len(b, infos, 3)
@@ -252,7 +253,7 @@ func streamMoved(b *bench) {
 	message := b.message("q", "", "x")
 	require.ErrorIs(b, b.commit(&store.Changes{Streams: []store.StreamChange{*c}, Messages: []journal.Message{message}}), store.ErrConflict)
 	_, err := b.store.Message(b.ctx(), b.ns, message.ID)
-	requireCode(b, journal.CodeMessageNotFound, err)
+	requireCode(b, cairnerr.CodeMessageNotFound, err)
 	stale.head = p.head
 	p.append(s, "2")
 	require.ErrorIs(b, stale.write(stale.change(s, "x")), store.ErrConflict)
@@ -312,7 +313,7 @@ func streamZombie(b *bench) {
 	p.append(s, "1")
 	require.NoError(b, b.store.Fence(b.ctx(), dead.self))
 	err := p.write(p.change(s, "x"))
-	requireCode(b, journal.CodeFenced, err)
+	requireCode(b, cairnerr.CodeFenced, err)
 	require.Equal(b, "1", texts(p.page(store.StreamQuery{})))
 }
 

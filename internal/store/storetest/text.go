@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -39,8 +40,8 @@ func textAny(b *bench) {
 			return b.started(journal.Engine, plain(&journal.CancelRequested{Reason: text, Actor: text}), plain(&journal.RunCancelled{Reason: text, Actor: text}))
 		},
 		"error": func(text string) *journal.Command {
-			return b.started(journal.World3, plain(&journal.RunFailed{ErrorCode: text, Error: &journal.Error{
-				Code: journal.Code(text), Message: text, Stack: text, Details: map[string]string{text: text},
+			return b.started(journal.World3, plain(&journal.RunFailed{ErrorCode: text, Error: &cairnerr.Error{
+				Code: cairnerr.Code(text), Message: text, Stack: text, Details: map[string]string{text: text},
 			}}))
 		},
 		"hook": func(text string) *journal.Command {
@@ -89,7 +90,7 @@ func textAny(b *bench) {
 		},
 		"step's retry": func(text string) *journal.Command {
 			step := b.mint()
-			return b.started(journal.World3, about(step, &journal.StepCreated{}), about(step, &journal.StepRetrying{Name: text, Error: &journal.Error{Message: text}}))
+			return b.started(journal.World3, about(step, &journal.StepCreated{}), about(step, &journal.StepRetrying{Name: text, Error: &cairnerr.Error{Message: text}}))
 		},
 		"wait": func(text string) *journal.Command {
 			return b.started(journal.World3, about(b.mint(), &journal.WaitCreated{Kind: text}))
@@ -102,7 +103,7 @@ func textAny(b *bench) {
 			cmd := command(text)
 			res, err := b.try(cmd)
 			if err != nil {
-				require.Contains(b, []journal.Code{journal.CodeMalformed, journal.CodeUnsupported}, journal.CodeOf(err), "%s %q: %v", name, text, err)
+				require.Contains(b, []cairnerr.Code{cairnerr.CodeMalformed, cairnerr.CodeUnsupported}, cairnerr.CodeOf(err), "%s %q: %v", name, text, err)
 				_, refused := journal.NewState(cmd.Namespace).Reduce(cmd, b.env(), journal.NewOutside())
 				require.Error(b, refused, "%s %q: refused by the database, and with it the whole batch: %v", name, text, err)
 				continue
@@ -145,12 +146,12 @@ func textLookUp(b *bench) {
 		_, errs["queue"] = b.store.Messages(b.ctx(), b.ns, text, store.ResolveAll, store.Page{})
 		for name, err := range errs {
 			if err != nil {
-				require.Equal(b, journal.CodeMalformed, journal.CodeOf(err), "%s %q: %v", name, text, err)
+				require.Equal(b, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "%s %q: %v", name, text, err)
 			}
 		}
 		_, err := b.store.HookByToken(b.ctx(), b.ns, text, store.ResolveAll)
-		require.Contains(b, []journal.Code{journal.CodeHookNotFound, journal.CodeMalformed}, journal.CodeOf(err), "%q: %v", text, err)
+		require.Contains(b, []cairnerr.Code{cairnerr.CodeHookNotFound, cairnerr.CodeMalformed}, cairnerr.CodeOf(err), "%q: %v", text, err)
 		_, err = b.store.Run(b.ctx(), text, run, store.ResolveAll)
-		require.Contains(b, []journal.Code{journal.CodeRunNotFound, journal.CodeMalformed}, journal.CodeOf(err), "%q: %v", text, err)
+		require.Contains(b, []cairnerr.Code{cairnerr.CodeRunNotFound, cairnerr.CodeMalformed}, cairnerr.CodeOf(err), "%q: %v", text, err)
 	}
 }

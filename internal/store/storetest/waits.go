@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -38,7 +39,7 @@ func waitLifecycle(b *bench) {
 		b.check(run)
 		b.write(run, plain(&journal.RunCompleted{}))
 		_, err = b.store.Wait(b.ctx(), b.ns, run, timer)
-		requireCode(b, journal.CodeWaitNotFound, err)
+		requireCode(b, cairnerr.CodeWaitNotFound, err)
 		b.check(run)
 	}
 }
@@ -63,12 +64,12 @@ func waitNotFound(b *bench) {
 	id := b.mint()
 	b.write(run, about(id, &journal.WaitCreated{}))
 	_, err := b.store.Wait(b.ctx(), b.ns, run, b.mint())
-	requireCode(b, journal.CodeWaitNotFound, err)
+	requireCode(b, cairnerr.CodeWaitNotFound, err)
 	_, err = b.store.Wait(b.ctx(), b.ns, b.mint(), id)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	for _, ns := range []string{b.foreign().ns, "never seen"} {
 		_, err := b.store.Wait(b.ctx(), ns, run, id)
-		requireCode(b, journal.CodeRunNotFound, err)
+		requireCode(b, cairnerr.CodeRunNotFound, err)
 		l, err := b.store.Waits(b.ctx(), ns, run, store.Page{})
 		require.NoError(b, err)
 		require.Empty(b, l.Data)

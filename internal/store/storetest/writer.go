@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -46,7 +47,7 @@ func sorted(changes ...store.RunChange) []store.RunChange {
 func requireNoRun(b *bench, run journal.ID) {
 	b.Helper()
 	_, err := b.store.Run(b.ctx(), b.ns, run, store.ResolveNone)
-	requireCode(b, journal.CodeRunNotFound, err)
+	requireCode(b, cairnerr.CodeRunNotFound, err)
 	require.Empty(b, b.eventsOf(store.EventFilter{Run: run}))
 }
 
@@ -113,7 +114,7 @@ func writerClosed(b *bench) {
 	require.NoError(b, w.Close())
 	require.NoError(b, w.Close())
 	_, err := w.Begin(b.ctx(), b.now)
-	requireCode(b, journal.CodeClosed, err)
+	requireCode(b, cairnerr.CodeClosed, err)
 	b.check(run) // what was committed stays, and others go on
 }
 
@@ -168,7 +169,7 @@ func writerConflicts(b *bench) {
 			requireNoRun(b, id)
 		}
 		_, err = b.store.Message(b.ctx(), b.ns, message.ID)
-		requireCode(b, journal.CodeMessageNotFound, err)
+		requireCode(b, cairnerr.CodeMessageNotFound, err)
 		require.Equal(b, journals, b.journals(taken, other), name)
 		b.check(taken, other)
 	}
@@ -221,24 +222,24 @@ func writerFence(b *bench) {
 	begun := dead.begin()
 	require.NoError(b, b.store.Fence(b.ctx(), dead.self))
 	require.NoError(b, b.store.Fence(b.ctx(), dead.self), "twice is the same")
-	requireCode(b, journal.CodeFenced, begun.Commit(b.ctx(), changes))
+	requireCode(b, cairnerr.CodeFenced, begun.Commit(b.ctx(), changes))
 	for _, w := range []store.Writer{dead.writer, second} {
 		tx, err := w.Begin(b.ctx(), b.now)
 		if err == nil {
 			_, err = tx.Load(b.ctx(), &store.LoadSet{Runs: []store.LoadRun{{Namespace: b.ns, Run: run, EventsAfter: -1}}})
 			tx.Rollback()
 		}
-		requireCode(b, journal.CodeFenced, err)
+		requireCode(b, cairnerr.CodeFenced, err)
 		tx, err = w.Begin(b.ctx(), b.now)
 		if err == nil {
 			err = tx.Commit(b.ctx(), changes)
 			tx.Rollback()
 		}
-		requireCode(b, journal.CodeFenced, err)
+		requireCode(b, cairnerr.CodeFenced, err)
 	}
 	for number := range 3 {
 		_, err := other.store.OpenWriter(b.ctx(), dead.self, number)
-		requireCode(b, journal.CodeFenced, err)
+		requireCode(b, cairnerr.CodeFenced, err)
 	}
 	require.Equal(b, int64(2), b.cached(run).Seq)
 	b.check(run)
@@ -251,7 +252,7 @@ func writerFenceUnknown(b *bench) {
 	unborn := b.mint()
 	require.NoError(b, b.store.Fence(b.ctx(), unborn))
 	_, err := b.store.OpenWriter(b.ctx(), unborn, 0)
-	requireCode(b, journal.CodeFenced, err)
+	requireCode(b, cairnerr.CodeFenced, err)
 	b.start(journal.Engine)
 }
 
@@ -428,7 +429,7 @@ func writerSameSeq(b *bench) {
 	require.Equal(b, "winner", steps.Data[0].Key)
 	requireNoRun(b, extra)
 	_, err := b.store.Message(b.ctx(), b.ns, message.ID)
-	requireCode(b, journal.CodeMessageNotFound, err)
+	requireCode(b, cairnerr.CodeMessageNotFound, err)
 	b.check(run)
 	require.NoError(b, p.commit(append1(p, b.self, "loser")), "reduced again on what is there now")
 	p.check(run)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // FuzzParse: any text names one database or is refused, and a refusal never shows what might be a password.
@@ -23,7 +23,7 @@ func FuzzParse(f *testing.F) {
 			require.NotEqual(t, got.Path == "", got.URL == "", "%q names %+v", text, got)
 			return
 		}
-		require.Equal(t, journal.CodeMalformed, journal.CodeOf(err))
+		require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
 		if _, secret, found := strings.Cut(text, "secret"); found && !strings.Contains(forms, "secret") {
 			require.NotContains(t, err.Error(), "secret"+secret)
 		}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 // Memory is the path of a SQLite database in memory.
@@ -49,7 +49,7 @@ func Parse(text string) (Target, error) {
 }
 
 func malformed(format string, args ...any) error {
-	return journal.Errorf(journal.CodeMalformed, format+": "+forms, args...)
+	return cairnerr.Errorf(cairnerr.CodeMalformed, format+": "+forms, args...)
 }
 
 // word reports whether text is a short word, as schemes are and passwords should not be.

@@ -1,4 +1,10 @@
-package journal
+// Package cairnerr has the errors of Cairn: one struct, and the codes by which programs tell them apart.
+//
+//	if cairn.CodeOf(err) == cairnerr.CodeRunNotFound { … }
+//
+// A code never changes. It survives crashes, other processes and HTTP, so [errors.Is] and the code of an error mean the same everywhere. The tables in
+// docs/errors.md say what each code means and what to do about it.
+package cairnerr
 
 import (
 	"encoding/json"
@@ -62,8 +68,31 @@ const (
 	CodeInternal          Code = "internal"             // a bug, or an error without a code
 )
 
+// The codes of what can go wrong while a workflow is executed. The table in docs/errors.md says what to do about each.
+const (
+	CodePanic             Code = "panic"              // workflow or step code panicked
+	CodeGoexit            Code = "goexit"             // a goroutine of a workflow ended without a result
+	CodeTimeout           Code = "timeout"            // not in time
+	CodeCancelled         Code = "cancelled"          // the run was asked to stop
+	CodeMismatch          Code = "mismatch"           // the code does not do what was recorded
+	CodePoison            Code = "poison"             // a step was begun several times and never ended
+	CodeConcurrentContext Code = "concurrent_context" // two durable calls at the same time on one Context
+	CodeDuplicateKey      Code = "duplicate_key"      // an explicit key was used twice
+	CodeHookConflict      Code = "hook_conflict"      // the token is taken by another hook
+	CodeDuplicateName     Code = "duplicate_name"     // two workflows have the same name
+	CodeContextOver       Code = "context_over"       // a Context was used after its workflow or branch had returned
+	CodeLost              Code = "lost"               // another branch won the race
+	CodeEvicted           Code = "evicted"            // the run was dropped from memory while it waited
+	CodeInWorkflow        Code = "in_workflow"        // a call that is not for workflow code
+	CodeParked            Code = "parked"             // the run waits for somebody to look at it
+	CodePaused            Code = "paused"             // the run was paused by hand
+	CodeStopped           Code = "stopped"            // the engine was stopped
+	CodeNotRegistered     Code = "not_registered"     // no workflow of this name in this process
+	CodeNotInRun          Code = "not_in_run"         // a call that is only for steps and workflows
+)
+
 // httpStatus maps Cairn's codes to HTTP. A code that is not here is a user's own: it describes
-// the outcome of their work, not of the request. (Numbers, because the journal imports no net/http.)
+// the outcome of their work, not of the request. (Numbers, because this package imports no net/http.)
 var httpStatus = map[Code]int{
 	CodeMalformed:         400,
 	CodeUnknownEvent:      400,
@@ -112,6 +141,25 @@ var httpStatus = map[Code]int{
 	CodeReadOnly:          503,
 	CodeCorrupt:           500,
 	CodeInternal:          500,
+	CodePanic:             500,
+	CodeGoexit:            500,
+	CodeTimeout:           504,
+	CodeCancelled:         409,
+	CodeLost:              409,
+	CodeEvicted:           503,
+	CodeMismatch:          409,
+	CodeParked:            409,
+	CodePaused:            409,
+	CodeStopped:           503,
+	CodePoison:            409,
+	CodeConcurrentContext: 400,
+	CodeContextOver:       400,
+	CodeInWorkflow:        400,
+	CodeNotInRun:          400,
+	CodeNotRegistered:     400,
+	CodeDuplicateKey:      400,
+	CodeHookConflict:      409,
+	CodeDuplicateName:     400,
 }
 
 // Status returns the HTTP status that goes with the code; a code that is not Cairn's gives 500.
@@ -120,6 +168,12 @@ func (c Code) Status() int {
 		return s
 	}
 	return httpStatus[CodeInternal]
+}
+
+// Known reports whether the code is one of Cairn's own.
+func (c Code) Known() bool {
+	_, known := httpStatus[c]
+	return known
 }
 
 // Error is the one error of Cairn, in memory, in the journal and on the wire.
