@@ -31,7 +31,7 @@ func (a *Annotation) encode() (*journal.Annotated, error) {
 
 // Annotations starts a run with annotations.
 func Annotations(list ...Annotation) StartOption {
-	return func(r *engine.StartRequest) {
+	return startFunc(func(r *engine.StartRequest) {
 		for i := range list {
 			d, err := list[i].encode()
 			if err != nil {
@@ -40,17 +40,21 @@ func Annotations(list ...Annotation) StartOption {
 			}
 			r.Notes = append(r.Notes, d)
 		}
-	}
+	})
 }
 
 // Annotate notes something about the run that executes. In a step it is written together with the outcome of the attempt, also of one that fails, and not
 // at all if that is not recorded: because the run was taken over by another process, say. In a workflow it is recorded once, as a step of its own.
 func Annotate(ctx context.Context, a Annotation) error {
 	d, err := a.encode()
+	c, inWorkflow := ctx.(Context)
+	if err != nil && inWorkflow && cairnerr.CodeOf(err) == cairnerr.CodeMalformed {
+		return c.branch().Halt(cairnerr.AsError(err))
+	}
 	if err != nil {
 		return err
 	}
-	if c, ok := ctx.(Context); ok {
+	if inWorkflow {
 		_, err := Do(c, "annotate", func(ctx context.Context) (struct{}, error) {
 			_, err := engine.InfoOf(ctx).Note(d)
 			return struct{}{}, err
@@ -59,35 +63,19 @@ func Annotate(ctx context.Context, a Annotation) error {
 	}
 	inStep, err := engine.InfoOf(ctx).Note(d)
 	if err == nil && !inStep {
-		err = cairnerr.Errorf(cairnerr.CodeNotInRun, "Annotate was called outside of a step or workflow: use Engine.Annotate, with the id of the run")
+		err = cairnerr.Errorf(cairnerr.CodeNotInRun, "Annotate was called outside of a step or workflow: use eng.Run(id).Annotate")
 	}
 	return err
 }
 
-// Annotate notes something about a run from outside, whatever its state: also about one that has ended. The run is not told.
-func (e *Engine) Annotate(ctx context.Context, runID string, a Annotation) error {
-	if err := notInWorkflow(ctx, "Engine.Annotate"); err != nil {
-		return err
-	}
-	id, err := parseRun(runID)
-	if err != nil {
-		return err
-	}
-	d, err := a.encode()
-	if err != nil {
-		return err
-	}
-	return e.inner.Annotate(ctx, id, d)
-}
-
 // AnnotationInfo is an annotation as it was recorded.
 type AnnotationInfo struct {
-	Seq     int64 // its place in the history
-	At      time.Time
-	Name    string
-	Actor   string
-	Step    string // the key of the step that noted it, "" if none did
-	Attempt int
+	Seq     int64     `json:"seq"` // its place in the history
+	At      time.Time `json:"at"`
+	Name    string    `json:"name"`
+	Actor   string    `json:"actor,omitempty"`
+	Step    string    `json:"step,omitempty"` // the key of the step that noted it, "" if none did
+	Attempt int       `json:"attempt,omitempty"`
 
 	value journal.Payload
 }
@@ -101,12 +89,11 @@ type AnnotationFilter struct {
 	Actor  string
 }
 
-// Annotations iterates over the annotations of a run, in the order in which they were made.
-func (e *Engine) Annotations(ctx context.Context, runID string, f AnnotationFilter) iter.Seq2[*AnnotationInfo, error] {
+func (e *Engine) annotations(ctx context.Context, h *RunHandle, f AnnotationFilter) iter.Seq2[*AnnotationInfo, error] {
 	return func(yield func(*AnnotationInfo, error) bool) {
-		id, err := parseRun(runID)
+		err := h.err
 		if err == nil {
-			err = e.inner.Annotations(ctx, id, f.Prefix, f.Actor, func(a engine.Annotation) bool {
+			err = e.inner.Annotations(ctx, h.id, f.Prefix, f.Actor, func(a engine.Annotation) bool {
 				return yield(&AnnotationInfo{
 					Seq: a.Seq, At: a.At.Std(), Name: a.Name, Actor: a.Actor, Step: a.Step, Attempt: a.Attempt, value: a.Value,
 				}, nil)

@@ -16,7 +16,7 @@ import (
 func noted(t *testing.T, e *cairn.Engine, run string, f cairn.AnnotationFilter) []string {
 	t.Helper()
 	var lines []string
-	for a, err := range e.Annotations(t.Context(), run, f) {
+	for a, err := range e.Run(run).Annotations(t.Context(), f) {
 		require.NoError(t, err)
 		var value string
 		require.NoError(t, a.Value(&value))
@@ -46,7 +46,7 @@ func TestAnnotations(t *testing.T) {
 			if err := cairn.Annotate(ctx, cairn.Annotation{Name: "review.begun", Value: "now"}); err != nil {
 				return "", err
 			}
-			return cairn.NewHook[string]("mail").Wait(ctx, time.Hour)
+			return cairn.NewHook[string]("mail").Wait(ctx, cairn.Timeout(time.Hour))
 		})
 		e, other := start(wf), start()
 		run, err := wf.Start(t.Context(), e, struct{}{}, cairn.Annotations(cairn.Annotation{Name: "start.why", Actor: "ann", Value: "asked for"}))
@@ -58,11 +58,11 @@ func TestAnnotations(t *testing.T) {
 			}
 			return token != ""
 		})
-		require.NoError(t, other.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "review.comment", Actor: "ann", Value: "wait"}))
-		require.NoError(t, cairn.Send(t.Context(), e, token, "", "go"))
+		require.NoError(t, other.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{Name: "review.comment", Actor: "ann", Value: "wait"}))
+		require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, token, "go"))
 		_, err = run.Result(within(t))
 		require.NoError(t, err)
-		require.NoError(t, e.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "review.comment", Actor: "bob", Value: "too late"}), "also after the end")
+		require.NoError(t, e.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{Name: "review.comment", Actor: "bob", Value: "too late"}), "also after the end")
 
 		all := []string{
 			"start.why ann  asked for", "check.seen robot check bad", "check.seen robot check good", "review.begun  annotate now",
@@ -95,13 +95,13 @@ func TestAnnotationMisuse(t *testing.T) {
 		run, err := wf.Start(t.Context(), e, struct{}{})
 		require.NoError(t, err)
 		require.ErrorContains(t, cairn.Annotate(t.Context(), cairn.Annotation{Name: "x"}), "outside")
-		require.ErrorContains(t, e.Annotate(t.Context(), run.ID(), cairn.Annotation{}), "needs a name")
-		require.Error(t, e.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "x", Value: make(chan int)}))
-		require.ErrorContains(t, e.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: strings.Repeat("x", 600)}), "limit_exceeded")
-		require.ErrorContains(t, e.Annotate(t.Context(), "wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV", cairn.Annotation{Name: "x"}), "run_not_found")
+		require.ErrorContains(t, e.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{}), "needs a name")
+		require.Error(t, e.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{Name: "x", Value: make(chan int)}))
+		require.ErrorContains(t, e.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{Name: strings.Repeat("x", 600)}), "limit_exceeded")
+		require.ErrorContains(t, e.Run("wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV").Annotate(t.Context(), cairn.Annotation{Name: "x"}), "run_not_found")
 		_, err = wf.Start(t.Context(), e, struct{}{}, cairn.Annotations(cairn.Annotation{}))
 		require.ErrorContains(t, err, "needs a name")
-		for _, err := range e.Annotations(t.Context(), "wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV", cairn.AnnotationFilter{}) {
+		for _, err := range e.Run("wrun_01ARZ3NDEKTSV4RRFFQ69G5FAV").Annotations(t.Context(), cairn.AnnotationFilter{}) {
 			require.ErrorContains(t, err, "run_not_found")
 		}
 	})

@@ -1,7 +1,6 @@
 package cairn
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strconv"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
-	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
@@ -29,7 +27,7 @@ func NewAttribute[T AttributeType](key string) Attribute[T] { return Attribute[T
 // Key returns the permanent key of the attribute.
 func (a Attribute[T]) Key() string { return a.key }
 
-// AttributeChange sets an attribute of a run, or removes it: with [WithAttributes], [SetAttributes] or [Engine.SetAttributes].
+// AttributeChange sets an attribute of a run, or removes it: with [WithAttributes], [SetAttributes] or [RunHandle.SetAttributes].
 type AttributeChange struct {
 	change journal.AttrChange
 	err    error
@@ -136,24 +134,18 @@ func addConditions(f *store.RunFilter, conditions []Condition) error {
 func findNothing(f *store.RunFilter) { f.Statuses = []journal.Status{} }
 
 // WithAttributes starts a run with attributes.
-func WithAttributes(changes ...AttributeChange) StartOption {
-	return func(r *engine.StartRequest) {
-		list, err := attributeChanges(changes)
-		if err != nil {
-			r.Err = err
-			return
-		}
-		if r.Attributes == nil {
-			r.Attributes = map[string]string{}
-		}
-		for _, c := range list {
-			if c.Remove {
-				delete(r.Attributes, c.Key)
-			} else {
-				r.Attributes[c.Key] = c.Value
-			}
+func WithAttributes(changes ...AttributeChange) AttributesOption {
+	list, err := attributeChanges(changes)
+	o := AttributesOption{set: map[string]string{}, err: err}
+	for _, c := range list {
+		if c.Remove {
+			delete(o.set, c.Key)
+			o.remove = append(o.remove, c.Key)
+		} else {
+			o.set[c.Key] = c.Value
 		}
 	}
+	return o
 }
 
 // SetAttributes changes attributes of the run that executes, all at once.
@@ -163,22 +155,6 @@ func SetAttributes(ctx Context, changes ...AttributeChange) error {
 		return err
 	}
 	return ctx.branch().SetAttributes("attributes", list)
-}
-
-// SetAttributes changes attributes of a run that has not ended, from outside, all at once. The run is not told.
-func (e *Engine) SetAttributes(ctx context.Context, runID string, changes ...AttributeChange) error {
-	if err := notInWorkflow(ctx, "Engine.SetAttributes"); err != nil {
-		return err
-	}
-	id, err := parseRun(runID)
-	if err != nil {
-		return err
-	}
-	list, err := attributeChanges(changes)
-	if err != nil || len(list) == 0 {
-		return err
-	}
-	return e.inner.SetAttributes(ctx, id, list)
 }
 
 func attributeChanges(changes []AttributeChange) ([]journal.AttrChange, error) {

@@ -45,7 +45,7 @@ func TestSearchByAttributes(t *testing.T) {
 		e := start(wf)
 		noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 		for i, n := range []int64{-300, 5, 0, math.MaxInt64, -2, math.MinInt64, 70} {
-			run, err := wf.Start(t.Context(), e, struct{}{}, cairn.StartKey(fmt.Sprint("r", i)), cairn.WithAttributes(
+			run, err := wf.Start(t.Context(), e, struct{}{}, cairn.Key(fmt.Sprint("r", i)), cairn.WithAttributes(
 				customer.Value([]string{"ada", "bob", "adam"}[i%3]), amount.Value(n), score.Value(float64(n)/8), urgent.Value(i%2 == 0),
 				due.Value(noon.Add(time.Duration(i)*time.Hour).In(time.FixedZone("x", 3600)))), cairn.Attributes(map[string]string{"plain": "text"}))
 			require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestChangeAttributes(t *testing.T) {
 			if err := cairn.SetAttributes(ctx, customer.Value(strings.Repeat("x", 257))); err == nil {
 				return "", fmt.Errorf("a long value was taken")
 			}
-			text, err := mail.Wait(ctx, time.Hour)
+			text, err := mail.Wait(ctx, cairn.Timeout(time.Hour))
 			if err != nil {
 				return "", err
 			}
@@ -147,17 +147,17 @@ func TestChangeAttributes(t *testing.T) {
 		info, err := run.Describe(t.Context())
 		require.NoError(t, err)
 		require.Len(t, info.Attributes, 2)
-		require.NoError(t, e.SetAttributes(t.Context(), run.ID(), amount.Value(2), urgent.Value(true), customer.Remove()))
+		require.NoError(t, e.Run(run.ID()).SetAttributes(t.Context(), amount.Value(2), urgent.Value(true), customer.Remove()))
 		require.Empty(t, found(t, e, false, customer.Exists()))
 		require.Len(t, found(t, e, false, amount.Is(2)), 1)
-		require.NoError(t, cairn.Send(t.Context(), e, token, "", "go"))
+		require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, token, "go"))
 		_, err = run.Result(within(t))
 		require.NoError(t, err)
 		info, err = run.Describe(t.Context())
 		require.NoError(t, err)
 		n, _ := amount.Of(info)
 		require.EqualValues(t, 3, n)
-		require.ErrorContains(t, e.SetAttributes(t.Context(), run.ID(), amount.Value(4)), "run_ended")
+		require.ErrorContains(t, e.Run(run.ID()).SetAttributes(t.Context(), amount.Value(4)), "run_ended")
 		_, err = wf.Start(t.Context(), e, struct{}{}, cairn.WithAttributes(score.Value(math.NaN())))
 		require.ErrorContains(t, err, "NaN")
 		_, err = wf.Start(t.Context(), e, struct{}{}, cairn.WithAttributes(due.Value(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))))

@@ -6,7 +6,7 @@
 //	var Charge = cairn.NewStep("charge", func(ctx context.Context, o Order) (Receipt, error) { … })
 //
 //	var Checkout = cairn.NewWorkflow("checkout", func(ctx cairn.Context, o Order) (Receipt, error) {
-//		r, err := Charge.Key(o.ID).Do(ctx, o)
+//		r, err := Charge.Do(ctx, o, cairn.Key(o.ID))
 //		if err != nil {
 //			return r, err
 //		}
@@ -15,7 +15,7 @@
 //
 //	st, err := sqlite.Open(ctx, "app.db", nil)
 //	eng, err := cairn.New(ctx, st, Checkout)
-//	run, err := Checkout.Start(ctx, eng, order, cairn.StartKey(order.ID))
+//	run, err := Checkout.Start(ctx, eng, order, cairn.Key(order.ID))
 //	receipt, err := run.Result(ctx)
 //
 // # Rules for workflow functions
@@ -24,7 +24,7 @@
 //     what is the same each time.
 //   - A [Context] belongs to one goroutine. [Go] starts another one with a Context of its own. Plain go statements, channels and locks are for steps.
 //   - Names are permanent. Steps may be added and removed; those that are finished are found by their names, and by keys where a name
-//     repeats: see [Step.Key].
+//     repeats: see [Key].
 //   - What a workflow gets and returns, and its steps too, is encoded: exported fields of structs, as encoding/json would have them.
 //   - Deferred functions do no durable calls: they also run when a run that waits is dropped from memory ([ErrEvicted]).
 //
@@ -41,8 +41,8 @@
 //
 // # In parallel
 //
-// [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [Some] and [AsCompleted] decide by who ends first, and decide the same when
-// the workflow is executed again. [Map] and [MapKey] work on many items, a bounded number at a time.
+// [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [FirstN] and [AsCompleted] decide by who ends first, and decide the same when
+// the workflow is executed again. [Map] works on many items, a bounded number at a time.
 //
 // # Streams
 //
@@ -55,24 +55,25 @@
 //
 // # Stopping
 //
-// [Run.Cancel] ends the run's Context; what must still be done is done under [Cleanup]. [Run.Terminate] ends the run at once. [Engine.Stop] ends the engine: runs
+// [RunHandle.Cancel] ends the run's Context; what must still be done is done under [Cleanup]. [RunHandle.Terminate] ends the run at once. [Engine.Stop] ends the engine: runs
 // come to a wait or are given back, and other processes, or the next start, go on with them.
 //
 // # Seeing what happens
 //
-// [Logger] returns a logger that says which run, step and attempt a line is from; [Config.KeepLogs] keeps lines with their runs, and [Engine.Logs] reads
+// [Logger] returns a logger that says which run, step and attempt a line is from; [Config.KeepLogs] keeps lines with their runs, and [RunHandle.Logs] reads
 // them. [Config.Observe] is told what the engine does: packages cairnprom and cairnotel make metrics and traces of it. [Engine.Stats] has numbers,
-// [Engine.Describe] and [Engine.History] what one run does and did.
+// [RunHandle.Describe] and [RunHandle.History] what one run does and did.
 //
 // # Testing
 //
 // Package cairntest runs workflows in virtual time, with stubs for steps, and with a crash or an eviction at every place where one can happen. It also executes
-// code against runs that were recorded with [Engine.Export], and shows the first difference.
+// code against runs that were recorded with [RunHandle.Export], and shows the first difference.
 package cairn
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -91,12 +92,39 @@ type Store interface {
 // Engine executes workflows in this process.
 type Engine struct{ inner *engine.Engine }
 
-// Definition is a workflow that an engine can execute.
+// Definition is what an engine can execute: a [Workflow], or something that brings several.
 type Definition interface {
-	// Name returns the permanent name of the workflow.
+	// Name returns the permanent name, for people.
 	Name() string
-	define() (*engine.Workflow, error)
+	// Define tells the engine what there is to execute.
+	Define(*Definer)
 }
+
+// Definer takes what a [Definition] brings to an engine that is being made.
+type Definer struct {
+	workflows []*engine.Workflow
+	started   []func(*Engine)
+	mistakes  []error
+}
+
+// Add adds other definitions.
+func (d *Definer) Add(definitions ...Definition) {
+	for i, def := range definitions {
+		if def == nil {
+			d.Refuse(cairnerr.Errorf(cairnerr.CodeMalformed, "definition %d of %d is nil", i+1, len(definitions)))
+			continue
+		}
+		def.Define(d)
+	}
+}
+
+// Refuse says what is wrong with the definition. [New] lists all mistakes at once.
+func (d *Definer) Refuse(mistake error) { d.mistakes = append(d.mistakes, mistake) }
+
+// Started lets the definition be told its engine, before it executes anything.
+func (d *Definer) Started(tell func(*Engine)) { d.started = append(d.started, tell) }
+
+func (d *Definer) add(w *engine.Workflow) { d.workflows = append(d.workflows, w) }
 
 // Config tunes an engine. The zero value is good for most.
 type Config struct {
@@ -111,12 +139,16 @@ type Config struct {
 	Poll time.Duration
 	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
 	Lease time.Duration
-	// Strict parks a run when a finished step is asked for with another input than recorded, also where its name is used once. Without it, that is logged.
+	// Strict parks a run when a finished step is asked for with another input than recorded, also where its name is used once, or a timer with
+	// another duration. Without it, that is logged.
 	Strict bool
+	// Build names the build of this program. Runs that another build could not go on with are tried once by this one. Defaults to a digest
+	// of the executable.
+	Build string
 	// Logger gets what the engine has to say: warnings and errors, such as runs that are parked; and what workflows and steps say through
 	// [Logger]. Defaults to [slog.Default].
 	Logger *slog.Logger
-	// KeepLogs keeps what workflows and steps say with their runs, so that [Engine.Logs] and "cairn logs" can show it. Defaults to nil: it is not kept.
+	// KeepLogs keeps what workflows and steps say with their runs, so that [RunHandle.Logs] and "cairn logs" can show it. Defaults to nil: it is not kept.
 	KeepLogs *KeepLogs
 	// Observe is told what the engine does: metrics and traces. See packages cairnprom and cairnotel, and [observe.Join] for several. Without
 	// it, observing costs nothing.
@@ -128,31 +160,36 @@ func New(ctx context.Context, st Store, workflows ...Definition) (*Engine, error
 	return NewWith(ctx, st, Config{}, workflows...)
 }
 
-// NewWith is [New] with a configuration.
+// NewWith is [New] with a configuration. The error lists all mistakes.
 func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition) (*Engine, error) {
+	var d Definer
 	inner := store.Of(st)
 	if inner == nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "an engine needs a store: sqlite.Open, sqlite.Memory, postgres.Open or open.URL")
+		d.Refuse(cairnerr.Errorf(cairnerr.CodeMalformed, "an engine needs a store: sqlite.Open, sqlite.Memory, postgres.Open or open.URL"))
 	}
-	defs := make([]*engine.Workflow, len(workflows))
-	for i, w := range workflows {
-		if w == nil {
-			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %d of %d is nil", i+1, len(workflows))
-		}
-		d, err := w.define()
-		if err != nil {
-			return nil, err
-		}
-		defs[i] = d
-	}
-	eng, err := engine.New(ctx, inner, engine.Config{
-		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
-		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe, KeepLogs: (*engine.KeepLogs)(cfg.KeepLogs),
-	}, defs...)
-	if err != nil {
+	d.Add(workflows...)
+	d.mistakes = append(d.mistakes, engine.CheckWorkflows(d.workflows)...)
+	if err := errors.Join(d.mistakes...); err != nil {
 		return nil, err
 	}
-	return &Engine{eng}, nil
+	e := &Engine{}
+	config := engine.Config{
+		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
+		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe, KeepLogs: (*engine.KeepLogs)(cfg.KeepLogs),
+		Ready: func(made *engine.Engine) {
+			e.inner = made
+			for _, tell := range d.started {
+				tell(e)
+			}
+		},
+	}
+	if cfg.Build != "" {
+		config.Build = func() string { return cfg.Build }
+	}
+	if _, err := engine.New(ctx, inner, config, d.workflows...); err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // Stop ends the engine: it takes no more runs and waits until those that do something come to a wait or their end. When ctx

@@ -87,7 +87,7 @@ func TestAnOrder(t *testing.T) {
 		approved := cairn.NewHook[bool]("approved")
 		tokens := make(chan string, 1)
 		checkout := cairn.NewWorkflow("checkout", func(ctx cairn.Context, o order) (string, error) {
-			receipt, err := charge.Key(o.ID).Do(ctx, o)
+			receipt, err := charge.Do(ctx, o, cairn.Key(o.ID))
 			if err != nil {
 				return "", err
 			}
@@ -102,7 +102,7 @@ func TestAnOrder(t *testing.T) {
 				return "", err
 			}
 			tokens <- h.Token() //cairnvet:ignore wait it has room, and the test needs the token
-			ok, err := h.ReceiveWithin(ctx, time.Hour)
+			ok, err := h.Receive(ctx, cairn.Timeout(time.Hour))
 			if err != nil || !ok {
 				return "", errors.Join(err, errDeclined)
 			}
@@ -113,14 +113,14 @@ func TestAnOrder(t *testing.T) {
 		})
 		e := open(checkout)
 		o := order{ID: "o-1", Items: []int{1, 2, 3, 4, 5}}
-		run, err := checkout.Start(t.Context(), e, o, cairn.StartKey(o.ID))
+		run, err := checkout.Start(t.Context(), e, o, cairn.Key(o.ID))
 		require.NoError(t, err)
-		again, err := checkout.Start(t.Context(), e, o, cairn.StartKey(o.ID))
+		again, err := checkout.Start(t.Context(), e, o, cairn.Key(o.ID))
 		require.NoError(t, err)
 		require.Equal(t, run.ID(), again.ID(), "the same key and input is the same run")
-		_, err = checkout.Start(t.Context(), e, order{ID: "other"}, cairn.StartKey(o.ID))
+		_, err = checkout.Start(t.Context(), e, order{ID: "other"}, cairn.Key(o.ID))
 		require.ErrorIs(t, err, cairn.NewError("start_key_conflict", ""))
-		require.NoError(t, cairn.Send(t.Context(), e, <-tokens, "", true))
+		require.NoError(t, cairn.NewHook[bool]("sent").Send(t.Context(), e, <-tokens, true))
 		out, err := run.Result(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, "receipt for o-1[2 4 6 8 10]", out)
@@ -226,4 +226,9 @@ func racer(ctx cairn.Context, name string, d time.Duration, step cairn.Step[stri
 		}
 		return step.Do(ctx, name)
 	})
+}
+
+// plain is a call without its options, where a function of two arguments is wanted.
+func plain[In, Out, O any](call func(cairn.Context, In, ...O) (Out, error)) func(cairn.Context, In) (Out, error) {
+	return func(ctx cairn.Context, in In) (Out, error) { return call(ctx, in) }
 }

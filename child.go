@@ -1,34 +1,87 @@
 package cairn
 
 import (
+	"maps"
+	"time"
+
 	"github.com/cairn-workflow/cairn/internal/engine"
-	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
 // Child is a run that a workflow has started.
 type Child[Out any] struct{ inner *engine.Child }
 
-// ChildOption changes how a child is started.
-type ChildOption func(*engine.ChildSpec)
+// childCall is a child that is started and waited for.
+type childCall struct {
+	spec  engine.ChildSpec
+	limit time.Duration // 0: none
+}
+
+// DetachedOption is an option for children; see [Detached].
+type DetachedOption struct{}
 
 // Detached lets the child go on when its parent is cancelled or terminated, or ends.
-func Detached() ChildOption { return func(s *engine.ChildSpec) { s.Detached = true } }
+func Detached() DetachedOption { return DetachedOption{} }
 
-// ChildElsewhere starts a child whose workflow this process does not have.
-func ChildElsewhere() ChildOption { return func(s *engine.ChildSpec) { s.Elsewhere = true } }
+func (DetachedOption) childOption(s *engine.ChildSpec) { s.Detached = true }
+func (o DetachedOption) runOption(c *childCall)        { o.childOption(&c.spec) }
 
-// ChildKey identifies the child by a key of its own, and not by being the n-th use of its workflow.
-func ChildKey(key string) ChildOption { return func(s *engine.ChildSpec) { s.Key = key } }
+// ElsewhereOption is an option for children and starts; see [Elsewhere].
+type ElsewhereOption struct{}
 
-// ChildAttributes gives the child values that it can be found by.
-func ChildAttributes(a map[string]string) ChildOption {
-	return func(s *engine.ChildSpec) { s.Attributes = a }
+// Elsewhere starts a run of a workflow that this process does not have: another one that works on the same database executes it.
+func Elsewhere() ElsewhereOption { return ElsewhereOption{} }
+
+func (ElsewhereOption) startOption(r *engine.StartRequest) { r.Elsewhere = true }
+func (ElsewhereOption) childOption(s *engine.ChildSpec)    { s.Elsewhere = true }
+func (o ElsewhereOption) runOption(c *childCall)           { o.childOption(&c.spec) }
+
+// AttributesOption is an option for children and starts; see [Attributes] and [WithAttributes].
+type AttributesOption struct {
+	set    map[string]string
+	remove []string
+	err    error
 }
+
+func (o AttributesOption) apply(to map[string]string) map[string]string {
+	if to == nil {
+		to = map[string]string{}
+	}
+	maps.Copy(to, o.set)
+	for _, key := range o.remove {
+		delete(to, key)
+	}
+	return to
+}
+
+func (o AttributesOption) startOption(r *engine.StartRequest) {
+	r.Attributes = o.apply(r.Attributes)
+	if r.Err == nil {
+		r.Err = o.err
+	}
+}
+
+func (o AttributesOption) childOption(s *engine.ChildSpec) {
+	s.Attributes = o.apply(s.Attributes)
+	if s.Err == nil {
+		s.Err = o.err
+	}
+}
+
+func (o AttributesOption) runOption(c *childCall) { o.childOption(&c.spec) }
 
 // Run runs the workflow as a child, and returns what it returned. The child has a journal, retries and limits of its own. If it fails, the
 // error is the child's; what to do about it is up to the parent.
-func (w *Workflow[In, Out]) Run(ctx Context, in In, opts ...ChildOption) (Out, error) {
-	c, err := w.StartChild(ctx, in, opts...)
+func (w *Workflow[In, Out]) Run(ctx Context, in In, opts ...RunOption) (Out, error) {
+	call := childCall{spec: engine.ChildSpec{Workflow: w.name}}
+	for _, o := range opts {
+		o.runOption(&call)
+	}
+	if call.limit != 0 {
+		limited, stop := WithTimeout(ctx, call.limit)
+		defer stop()
+		ctx = limited
+	}
+	c, err := w.startChild(ctx, in, call.spec)
 	if err != nil {
 		var none Out
 		return none, err
@@ -39,13 +92,20 @@ func (w *Workflow[In, Out]) Run(ctx Context, in In, opts ...ChildOption) (Out, e
 // StartChild starts the workflow as a child, which then goes on beside its parent. It is started once, however often the parent is executed. A
 // child that has not ended when its parent ends is asked to stop, unless it is [Detached].
 func (w *Workflow[In, Out]) StartChild(ctx Context, in In, opts ...ChildOption) (*Child[Out], error) {
-	input, err := payload.Encode(in)
-	if err != nil {
-		return nil, err
-	}
-	spec := engine.ChildSpec{Workflow: w.name, Input: input}
+	spec := engine.ChildSpec{Workflow: w.name}
 	for _, o := range opts {
-		o(&spec)
+		o.childOption(&spec)
+	}
+	return w.startChild(ctx, in, spec)
+}
+
+func (w *Workflow[In, Out]) startChild(ctx Context, in In, spec engine.ChildSpec) (*Child[Out], error) {
+	if spec.Err != nil {
+		return nil, spec.Err
+	}
+	var err error
+	if spec.Input, err = ctx.branch().Encode("the input of child "+w.name, in); err != nil {
+		return nil, err
 	}
 	c, err := ctx.branch().StartChild(spec)
 	if err != nil {
@@ -60,9 +120,6 @@ func (c *Child[Out]) ID() string { return formatRun(c.inner.ID()) }
 // Result waits until the child has ended, and returns what it returned.
 func (c *Child[Out]) Result(ctx Context) (Out, error) {
 	var out Out
-	p, err := ctx.branch().AwaitChild(c.inner)
-	if err != nil {
-		return out, err
-	}
-	return out, payload.Decode(p, &out)
+	_, err := ctx.branch().AwaitChild(c.inner, &out)
+	return out, err
 }

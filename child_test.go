@@ -72,7 +72,7 @@ func TestTheChildOfALoser(t *testing.T) {
 			if _, err := cairn.Race(ctx, slow, quick); err != nil {
 				return 0, err
 			}
-			return cairn.NewHook[int]("go").Token(token).Wait(ctx, 0)
+			return cairn.NewHook[int]("go").Token(token).Wait(ctx)
 		})
 		e := start(parent, child)
 		run, err := parent.Start(t.Context(), e, "go")
@@ -87,7 +87,7 @@ func TestTheChildOfALoser(t *testing.T) {
 			return n
 		}
 		require.Eventually(t, func() bool { return states()[cairn.StatusCancelled] == 1 }, 10*time.Second, 5*time.Millisecond)
-		require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, "go", "", 7) == nil }, 10*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(t.Context(), e, "go", 7) == nil }, 10*time.Second, 5*time.Millisecond)
 		out, err := run.Result(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
@@ -172,12 +172,9 @@ func TestAChildUnderADeadline(t *testing.T) {
 		short := cairn.NewWorkflow("short", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, 300*time.Millisecond) })
 		nobody := cairn.NewWorkflow("nobody", func(cairn.Context, int) (int, error) { return 0, nil })
 		within := func(ctx cairn.Context, f func(cairn.Context) error) (bool, error) {
-			limited, stop, err := cairn.WithTimeout(ctx, 100*time.Millisecond)
-			if err != nil {
-				return false, err
-			}
+			limited, stop := cairn.WithTimeout(ctx, 100*time.Millisecond)
 			defer stop()
-			err = f(limited)
+			err := f(limited)
 			if errors.Is(err, cairn.ErrTimeout) {
 				return true, nil
 			}
@@ -188,7 +185,7 @@ func TestAChildUnderADeadline(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			never, err := within(ctx, func(ctx cairn.Context) error { _, err := nobody.Run(ctx, 1, cairn.ChildElsewhere()); return err })
+			never, err := within(ctx, func(ctx cairn.Context) error { _, err := nobody.Run(ctx, 1, cairn.Elsewhere()); return err })
 			if err != nil {
 				return "", err
 			}
@@ -228,7 +225,7 @@ func TestIDsAfterAChild(t *testing.T) {
 				if _, err := c.Result(ctx); err != nil {
 					return "", err
 				}
-				return cairn.NewID(ctx)
+				return cairn.NewID(ctx), nil
 			})
 			if err != nil {
 				return 0, err
@@ -305,10 +302,10 @@ func TestCancelCascades(t *testing.T) {
 			return 0, errors.Join(err, cleanErr)
 		})
 		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (int, error) {
-			if _, err := child.StartChild(ctx, 0, cairn.Detached(), cairn.ChildAttributes(map[string]string{"detached": "yes"})); err != nil {
+			if _, err := child.StartChild(ctx, 0, cairn.Detached(), cairn.Attributes(map[string]string{"detached": "yes"})); err != nil {
 				return 0, err
 			}
-			return child.Run(ctx, 0, cairn.ChildAttributes(map[string]string{"detached": "no"}))
+			return child.Run(ctx, 0, cairn.Attributes(map[string]string{"detached": "no"}))
 		})
 		e := start(parent, child)
 		run, err := parent.Start(t.Context(), e, 0)
@@ -329,7 +326,7 @@ func TestCancelCascades(t *testing.T) {
 		require.Equal(t, cairn.StatusCancelled, info.Status, "the child is asked to stop, and waited for")
 		require.Equal(t, run.ID(), info.ParentID)
 		var cleaned bool
-		for event, err := range e.History(t.Context(), info.ID) {
+		for event, err := range e.Run(info.ID).History(t.Context()) {
 			require.NoError(t, err)
 			cleaned = cleaned || event.Key == "clean up" && event.Type == "step_completed"
 		}
@@ -354,7 +351,7 @@ func TestTerminateCascades(t *testing.T) {
 		info, err := run.Describe(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, run.Terminate(t.Context(), "enough"))
-		ended, err := e.Describe(t.Context(), info.Waits[0].ChildID)
+		ended, err := e.Run(info.Waits[0].ChildID).Describe(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, cairn.StatusCancelled, ended.Status)
 	})

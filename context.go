@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
@@ -58,46 +59,66 @@ func formatRun(id journal.ID) string {
 func Now(ctx Context) time.Time { return ctx.branch().Now().Std() }
 
 // NewID returns an id that nothing else has, made of capitals and digits, and sorted by time. When the workflow is executed again, it is the same.
-func NewID(ctx Context) (string, error) {
-	id, err := ctx.branch().Derive("new id")
-	return id.String(), err
-}
+func NewID(ctx Context, opts ...IDOption) string { return derive(ctx, "new id", opts).String() }
 
 // Rand returns a source of randomness for simulations, samples and the like; not for secrets. When the workflow is executed again, it
 // gives the same numbers.
-func Rand(ctx Context) (*rand.Rand, error) {
-	id, err := ctx.branch().Derive("rand")
-	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:]))), err
+func Rand(ctx Context, opts ...IDOption) *rand.Rand {
+	id := derive(ctx, "rand", opts)
+	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])))
+}
+
+func derive(ctx Context, name string, opts []IDOption) journal.ID {
+	key := ""
+	for _, o := range opts {
+		o.idOption(&key)
+	}
+	id, err := ctx.branch().Derive(name, key)
+	if err != nil {
+		_ = ctx.branch().Halt(cairnerr.AsError(err)) // it returns only where the run is over, and no id is of use
+	}
+	return id
 }
 
 // Sleep waits, also across restarts. While it waits, the run costs nothing.
-func Sleep(ctx Context, d time.Duration) error { return ctx.branch().Sleep("sleep", after(d)) }
-
-// SleepUntil waits until a time, also across restarts.
-func SleepUntil(ctx Context, t time.Time) error {
-	return ctx.branch().Sleep("sleep", func(journal.Time) journal.Time { return journal.TimeOf(t) })
+func Sleep(ctx Context, d time.Duration, opts ...TimerOption) error {
+	return ctx.branch().Sleep(timer("sleep", within(d), d, opts))
 }
 
-func after(d time.Duration) engine.Until {
+// SleepUntil waits until a time, also across restarts.
+func SleepUntil(ctx Context, t time.Time, opts ...TimerOption) error {
+	return ctx.branch().Sleep(timer("sleep", func(journal.Time) journal.Time { return journal.TimeOf(t) }, 0, opts))
+}
+
+func timer(name string, until engine.Until, d time.Duration, opts []TimerOption) engine.TimerSpec {
+	spec := engine.TimerSpec{Name: name, Until: until, For: d}
+	for _, o := range opts {
+		o.timerOption(&spec)
+	}
+	return spec
+}
+
+func within(d time.Duration) engine.Until {
 	return func(now journal.Time) journal.Time { return now.Add(d) }
 }
 
 // WithTimeout returns a Context that ends after d, also across restarts: what is then under way on it fails with [ErrTimeout]. A child is asked to
 // stop, and waited for, unless it is [Detached]. Branches are limited if they are started with it: waiting for one that was not, is not. The function that is
 // returned ends it sooner; call it when what the limit was for is done.
-func WithTimeout(ctx Context, d time.Duration) (Context, context.CancelFunc, error) {
-	b, stop, err := ctx.branch().Deadline("deadline", after(d))
-	if err != nil {
-		return nil, nil, err
-	}
-	return newContext(b), stop, nil
+func WithTimeout(ctx Context, d time.Duration, opts ...TimerOption) (Context, context.CancelFunc) {
+	return limited(ctx, ctx.branch().Deadline, timer("deadline", within(d), d, opts))
 }
 
 // Cleanup returns a Context that a cancel of the run does not end, for what must be done nevertheless: refunds, releases. It lasts
 // d at most, also across restarts. Call the function that is returned when the clean-up is done.
-func Cleanup(ctx Context, d time.Duration) (Context, context.CancelFunc) {
-	b, stop, err := ctx.branch().Shelter("cleanup", after(d))
-	if err != nil { // what is called with it says the same
+func Cleanup(ctx Context, d time.Duration, opts ...TimerOption) (Context, context.CancelFunc) {
+	return limited(ctx, ctx.branch().Shelter, timer("cleanup", within(d), d, opts))
+}
+
+func limited(ctx Context, limit func(engine.TimerSpec) (*engine.Branch, func(), error), spec engine.TimerSpec) (Context, context.CancelFunc) {
+	b, stop, err := limit(spec)
+	if err != nil { // the run is over: what is called with the Context says the same
+		_ = ctx.branch().Halt(cairnerr.AsError(err))
 		return ctx, func() {}
 	}
 	return newContext(b), stop

@@ -40,26 +40,20 @@ func TestDeadline(t *testing.T) {
 	everywhere(t, func(t *testing.T, start starter) {
 		hook := cairn.NewHook[int]("never")
 		wf := cairn.NewWorkflow("deadline", func(ctx cairn.Context, _ int) (string, error) {
-			within, cancel, err := cairn.WithTimeout(ctx, time.Hour)
-			if err != nil {
-				return "", err
-			}
+			within, cancel := cairn.WithTimeout(ctx, time.Hour)
 			if err := cairn.Sleep(within, 10*time.Millisecond); err != nil {
 				return "", err
 			}
 			cancel()
 			for _, wait := range []func(cairn.Context) error{
 				func(ctx cairn.Context) error { return cairn.Sleep(ctx, time.Hour) },
-				func(ctx cairn.Context) error { _, err := hook.Wait(ctx, 0); return err },
+				func(ctx cairn.Context) error { _, err := hook.Wait(ctx); return err },
 				func(ctx cairn.Context) error {
 					_, err := cairn.Do(ctx, "hang", func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, context.Cause(ctx) })
 					return err
 				},
 			} {
-				within, cancel, err := cairn.WithTimeout(ctx, 30*time.Millisecond)
-				if err != nil {
-					return "", err
-				}
+				within, cancel := cairn.WithTimeout(ctx, 30*time.Millisecond)
 				if err := wait(within); !errors.Is(err, cairn.ErrTimeout) {
 					return "", fmt.Errorf("no timeout: %w", err)
 				}
@@ -89,14 +83,8 @@ func TestTimeAndRandomnessReplay(t *testing.T) {
 		wf := cairn.NewWorkflow("draw", func(ctx cairn.Context, _ int) (drawn, error) {
 			var d drawn
 			draw := func() error {
-				id, err := cairn.NewID(ctx)
-				if err != nil {
-					return err
-				}
-				random, err := cairn.Rand(ctx)
-				if err != nil {
-					return err
-				}
+				id := cairn.NewID(ctx)
+				random := cairn.Rand(ctx)
 				d.Times, d.IDs, d.N = append(d.Times, cairn.Now(ctx)), append(d.IDs, id), append(d.N, random.Uint64(), random.Uint64())
 				return nil
 			}
@@ -139,7 +127,7 @@ func TestNowAfterATimeout(t *testing.T) {
 		hook := cairn.NewHook[int]("never")
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
 			before := cairn.Now(ctx)
-			if _, err := hook.Wait(ctx, 20*time.Millisecond); !errors.Is(err, cairn.ErrTimeout) {
+			if _, err := hook.Wait(ctx, cairn.Timeout(20*time.Millisecond)); !errors.Is(err, cairn.ErrTimeout) {
 				return 0, fmt.Errorf("no timeout: %w", err)
 			}
 			mu.Lock()
@@ -166,7 +154,7 @@ func TestACleanUpHasAnEnd(t *testing.T) {
 			err := cairn.Sleep(ctx, time.Hour)
 			clean, done := cairn.Cleanup(ctx, 50*time.Millisecond)
 			defer done()
-			if _, never := cairn.NewHook[int]("never").Wait(clean, 0); !errors.Is(never, cairn.ErrTimeout) {
+			if _, never := cairn.NewHook[int]("never").Wait(clean); !errors.Is(never, cairn.ErrTimeout) {
 				return 0, never
 			}
 			return 0, err
@@ -190,11 +178,11 @@ func TestIDsAfterARetry(t *testing.T) {
 			_, failed := failing.Do(ctx, 0)
 			clean, done := cairn.Cleanup(ctx, time.Minute)
 			defer done()
-			id, err := cairn.NewID(clean)
+			id := cairn.NewID(clean)
 			mu.Lock()
 			seen = append(seen, id)
 			mu.Unlock()
-			return 0, errors.Join(failed, err, cairn.Sleep(clean, 20*time.Millisecond))
+			return 0, errors.Join(failed, cairn.Sleep(clean, 20*time.Millisecond))
 		})
 		run, err := wf.Start(t.Context(), start(wf), 0)
 		require.NoError(t, err)

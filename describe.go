@@ -26,75 +26,121 @@ const (
 	StatusCancelled Status = "cancelled"
 )
 
+// Phase says more about a run that has not ended.
+type Phase string
+
+// The phases of a run.
+const (
+	PhaseWaiting    Phase = "waiting"    // for time, or for something from outside; nobody executes it
+	PhaseCancelling Phase = "cancelling" // it was asked to stop, and cleans up
+	PhasePaused     Phase = "paused"     // by somebody, until it is resumed
+	PhaseParked     Phase = "parked"     // its code cannot go on: somebody must look at it, and resume it
+)
+
 // RunInfo is what is known about a run.
 type RunInfo struct {
-	ID       string
-	Workflow string
-	Status   Status
-	// Phase says more about a run that is running: "cancelling", "parked" (also by [Engine.Pause]: then the code of Error is "paused"), or "".
-	Phase      string
-	CreatedAt  time.Time
-	StartedAt  time.Time // zero: it has not begun
-	EndedAt    time.Time // zero: it has not ended
-	ParentID   string
-	RootID     string
-	ForkOfID   string // the run whose results it kept, "": it is no fork
-	StartKey   string
-	Attributes map[string]string
-	Error      *Error // why it failed, or is parked
-	// Waits are the things that the run waits for, and the long steps that are under way. [Engine.Describe] fills them.
-	Waits []Wait
+	ID       string `json:"id"`
+	Workflow string `json:"workflow"`
+	Status   Status `json:"status"`
+	// Phase says more about a run that has not ended; "": it is pending, or executed.
+	Phase Phase `json:"phase,omitempty"`
+	// Reason and Actor say why, and by whom, a run is parked or paused, is asked to stop, or was cancelled.
+	Reason     string            `json:"reason,omitempty"`
+	Actor      string            `json:"actor,omitempty"`
+	CreatedAt  time.Time         `json:"createdAt"`
+	StartedAt  time.Time         `json:"startedAt,omitzero"` // zero: it has not begun
+	EndedAt    time.Time         `json:"endedAt,omitzero"`   // zero: it has not ended
+	ParentID   string            `json:"parentId,omitempty"`
+	RootID     string            `json:"rootId,omitempty"`
+	ForkOfID   string            `json:"forkOfId,omitempty"` // the run whose results it kept, "": it is no fork
+	StartKey   string            `json:"startKey,omitempty"` // the key that it was started with
+	Attributes map[string]string `json:"attributes,omitempty"`
+	// Error is why the run failed, or is parked or paused; of a cancelled run, what its clean-up returned beyond that.
+	Error *Error `json:"error,omitempty"`
+	// Waits are the things that the run waits for, and the long steps that are under way. [RunHandle.Describe] fills them.
+	Waits []Wait `json:"waits,omitempty"`
 
-	id journal.ID
+	id            journal.ID
+	described     bool // its values were read
+	input, output journal.Payload
+}
+
+// Input decodes what the run was started with. It needs [RunHandle.Describe]: lists do not read values.
+func (r *RunInfo) Input(into any) error { return r.value(r.input, into, "input") }
+
+// Output decodes what the run returned. It needs [RunHandle.Describe], and a run that has completed.
+func (r *RunInfo) Output(into any) error {
+	if r.described && r.Status != StatusCompleted {
+		return cairnerr.Errorf(cairnerr.CodeUnsupported, "%s is %s: it has no output", r.ID, r.Status)
+	}
+	return r.value(r.output, into, "output")
+}
+
+func (r *RunInfo) value(p journal.Payload, into any, what string) error {
+	if !r.described {
+		return cairnerr.Errorf(cairnerr.CodeUnsupported, "the %s of a run is not read by List: use eng.Run(id).Describe", what)
+	}
+	return payload.Decode(p, into)
 }
 
 // Wait is one thing that a run waits for, or a long step that is under way.
 type Wait struct {
-	Kind     string    // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step", or "start" for a run that begins later
-	Key      string    // which one: the branch, the name, and the how-manieth
-	Until    time.Time // zero: not by time
-	Token    string    // of a hook
-	ChildID  string
-	Error    *Error  // of the attempt before a retry
-	Progress float64 // of a step that is under way in this process
-	Note     string
+	Kind    string    `json:"kind"`            // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step", or "start" for a run that begins later
+	Key     string    `json:"key,omitempty"`   // which one: the branch, the name, and which use of it
+	Until   time.Time `json:"until,omitzero"`  // zero: not by time
+	Token   string    `json:"token,omitempty"` // of a hook
+	ChildID string    `json:"childId,omitempty"`
+	// Error is that of the attempt before a retry, or why a child is parked.
+	Error    *Error  `json:"error,omitempty"`
+	Progress float64 `json:"progress,omitempty"` // of a step that is under way in this process
+	Note     string  `json:"note,omitempty"`
 }
 
 func parseRun(id string) (journal.ID, error) { return journal.PrefixRun.Parse(id) }
 
-// Describe returns what is known about a run, and what it waits for.
-func (e *Engine) Describe(ctx context.Context, runID string) (*RunInfo, error) {
-	id, err := parseRun(runID)
-	if err != nil {
-		return nil, err
-	}
-	return e.describe(ctx, id)
-}
-
 func (e *Engine) describe(ctx context.Context, id journal.ID) (*RunInfo, error) {
-	run, err := e.inner.Store().Run(ctx, e.inner.Namespace(), id, store.ResolveNone)
+	run, err := e.inner.Store().Run(ctx, e.inner.Namespace(), id, store.ResolveAll)
 	if err != nil {
 		return nil, err
 	}
 	info := newRunInfo(run)
-	waits, parked, err := e.inner.Waits(ctx, id)
+	info.described, info.input, info.output = true, run.Input, run.Output
+	now, err := e.inner.Situation(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if parked != nil {
-		info.Error = parked
-	}
-	for i := range waits {
-		info.Waits = append(info.Waits, newWait(&waits[i]))
+	info.explain(now)
+	for i := range now.Waits {
+		info.Waits = append(info.Waits, newWait(&now.Waits[i]))
 	}
 	return info, nil
 }
 
 func newRunInfo(run *journal.Run) *RunInfo {
-	return &RunInfo{
-		ID: formatRun(run.ID), Workflow: run.Workflow, Status: Status(run.Status.String()), Phase: run.Phase(), CreatedAt: run.CreatedAt.Std(),
+	info := &RunInfo{
+		ID: formatRun(run.ID), Workflow: run.Workflow, Status: Status(run.Status.String()), Phase: Phase(run.Phase()), CreatedAt: run.CreatedAt.Std(),
 		StartedAt: timeOrZero(run.StartedAt), EndedAt: timeOrZero(run.CompletedAt), ParentID: formatRun(run.Parent), RootID: formatRun(run.Root),
 		ForkOfID: formatRun(run.ForkedFrom), StartKey: run.StartKey, Attributes: engine.UserAttributes(run.Attributes), Error: engine.FailureOf(run), id: run.ID,
+	}
+	if c := run.Cancelled; c != nil {
+		info.Reason, info.Actor, info.Error = c.Reason, c.Actor, c.Error
+	}
+	return info
+}
+
+// explain adds why a run that has not ended is in its phase.
+func (r *RunInfo) explain(now engine.Situation) {
+	switch {
+	case now.Parked != nil:
+		r.Error, r.Actor = now.Parked.Error, now.Parked.Actor
+		if r.Error != nil {
+			r.Reason = r.Error.Message
+		}
+		if now.Parked.Asked {
+			r.Phase = PhasePaused
+		}
+	case now.Request != nil:
+		r.Reason, r.Actor = now.Request.Reason, now.Request.Actor
 	}
 }
 
@@ -115,13 +161,13 @@ func timeOrZero(t journal.Time) time.Time {
 
 // HistoryEvent is one thing that happened to a run.
 type HistoryEvent struct {
-	Seq  int64 // from 1, without gaps
-	ID   string
-	Type string // "run_created", "step_completed", …
-	At   time.Time
-	Key  string // of the step, wait or hook that it is about: its branch, name and number
+	Seq  int64     `json:"seq"` // from 1, without gaps
+	ID   string    `json:"id"`
+	Type string    `json:"type"` // "run_created", "step_completed", …
+	At   time.Time `json:"at"`
+	Key  string    `json:"key,omitempty"` // of the step, wait or hook that it is about: its branch, name and number
 	// Detail is what the event says, as JSON, without the values of the program.
-	Detail json.RawMessage
+	Detail json.RawMessage `json:"detail,omitempty"`
 
 	data journal.Data
 }
@@ -140,12 +186,11 @@ func (h *HistoryEvent) Result(into any) error {
 	return payload.Decode(p, into)
 }
 
-// History iterates over what happened to a run, from the beginning.
-func (e *Engine) History(ctx context.Context, runID string) iter.Seq2[*HistoryEvent, error] {
+func (e *Engine) history(ctx context.Context, h *RunHandle) iter.Seq2[*HistoryEvent, error] {
 	return func(yield func(*HistoryEvent, error) bool) {
-		id, err := parseRun(runID)
-		if err != nil {
-			yield(nil, err)
+		id := h.id
+		if h.err != nil {
+			yield(nil, h.err)
 			return
 		}
 		if _, err := e.inner.Store().Run(ctx, e.inner.Namespace(), id, store.ResolveNone); err != nil {
@@ -189,7 +234,9 @@ func newHistoryEvent(e *store.RunEvent) *HistoryEvent {
 // Filter chooses runs. Fields that are not set do not restrict.
 type Filter struct {
 	Workflow    string
+	StartKey    string // that the run was started with; needs Workflow
 	Status      []Status
+	Phase       Phase // parked, paused or waiting
 	ParentID    string
 	ForkOfID    string
 	Attributes  map[string]string // texts that the run has
@@ -200,36 +247,71 @@ type Filter struct {
 	NewestFirst bool
 }
 
-// Page is a part of a list of runs.
+// Page is a part of a list of runs. With a filter by phase a page may have fewer runs than its limit, and there may still be more.
 type Page struct {
-	Runs   []*RunInfo
-	Cursor string // continues after the last run
-	More   bool   // whether there are more
+	Runs   []*RunInfo `json:"runs"`
+	Cursor string     `json:"cursor,omitempty"` // continues after the last run
+	More   bool       `json:"more,omitempty"`   // whether there are more
 }
 
 // List lists runs in the order of their creation. With a range of an attribute as condition, and no exact value, they come in the order of that attribute.
 func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
-	filter := store.RunFilter{Workflow: f.Workflow, Attributes: maps.Clone(f.Attributes)}
+	filter, err := f.store()
+	if err != nil {
+		return nil, err
+	}
+	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.NewestFirst})
+	if err != nil {
+		return nil, err
+	}
+	page := &Page{Cursor: list.Cursor, More: list.HasMore}
+	for _, run := range list.Data {
+		info := newRunInfo(run)
+		if info.Phase == PhaseParked || info.Phase == PhaseCancelling { // few are
+			now, err := e.inner.Situation(ctx, run.ID)
+			if err != nil && cairnerr.CodeOf(err) != cairnerr.CodeRunNotFound {
+				return nil, err
+			}
+			info.explain(now)
+		}
+		if f.Phase == "" || info.Phase == f.Phase {
+			page.Runs = append(page.Runs, info)
+		}
+	}
+	return page, nil
+}
+
+// storePhases are the phases that runs can be searched by. The database does not tell paused runs from parked ones.
+var storePhases = map[Phase]store.RunPhase{"": store.AnyPhase, PhaseParked: store.PhaseParked, PhasePaused: store.PhaseParked, PhaseWaiting: store.PhaseWaiting}
+
+// store returns the filter as the store has it.
+func (f *Filter) store() (store.RunFilter, error) {
+	filter := store.RunFilter{Workflow: f.Workflow, StartKey: f.StartKey, Attributes: maps.Clone(f.Attributes)}
+	phase, ok := storePhases[f.Phase]
+	if !ok {
+		return filter, cairnerr.Errorf(cairnerr.CodeMalformed, "runs cannot be searched by the phase %q: use parked, paused or waiting", f.Phase)
+	}
+	filter.Phase = phase
 	for _, s := range f.Status {
 		status, err := journal.ParseStatus(string(s))
 		if err != nil {
-			return nil, err
+			return filter, err
 		}
 		filter.Statuses = append(filter.Statuses, status)
 	}
 	if f.ParentID != "" {
 		var err error
 		if filter.Parent, err = parseRun(f.ParentID); err != nil {
-			return nil, err
+			return filter, err
 		}
 	}
 	if err := addConditions(&filter, f.Where); err != nil {
-		return nil, err
+		return filter, err
 	}
 	if f.ForkOfID != "" {
 		source, err := parseRun(f.ForkOfID)
 		if err != nil {
-			return nil, err
+			return filter, err
 		}
 		engine.ForksOf(&filter, source)
 	}
@@ -241,13 +323,5 @@ func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 			findNothing(&filter)
 		}
 	}
-	list, err := e.inner.Runs(ctx, filter, store.Page{Limit: f.Limit, Cursor: f.Cursor, Desc: f.NewestFirst})
-	if err != nil {
-		return nil, err
-	}
-	page := &Page{Cursor: list.Cursor, More: list.HasMore}
-	for _, run := range list.Data {
-		page.Runs = append(page.Runs, newRunInfo(run))
-	}
-	return page, nil
+	return filter, nil
 }

@@ -31,10 +31,26 @@ var (
 	ErrEvicted = engine.ErrEvicted
 )
 
+// CodeOf returns the code of an error: "" for nil, internal if it has none. Package cairnerr has the codes of Cairn.
+func CodeOf(err error) Code { return cairnerr.CodeOf(err) }
+
+// NonRetryable wraps an error of a step such that no policy tries the step again. A nil error stays nil.
+func NonRetryable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &engine.NonRetryableError{Err: err}
+}
+
 // RetryAfter wraps an error of a step, and says when to try again. The step's policy still decides whether. A nil error stays nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
 	}
 	return &engine.RetryAfterError{Err: err, After: d}
+}
+
+// malformedJSON is the error for JSON that does not fit.
+func malformedJSON(what string, err error) error {
+	return cairnerr.Errorf(cairnerr.CodeMalformed, "%s does not fit: %w", what, err)
 }

@@ -20,7 +20,7 @@ func ExampleNewAttribute() {
 		id, customer string
 		cents        int
 	}{{"o-1", "ada", 5000}, {"o-2", "grace", 200}, {"o-3", "adam", 900}} {
-		_, err := wf.Start(ctx, eng, o.id, cairn.StartKey(o.id), cairn.WithAttributes(customer.Value(o.customer), cents.Value(o.cents)))
+		_, err := wf.Start(ctx, eng, o.id, cairn.Key(o.id), cairn.WithAttributes(customer.Value(o.customer), cents.Value(o.cents)))
 		if err != nil {
 			panic(err)
 		}
@@ -55,7 +55,7 @@ func ExampleSetAttributes() {
 		if err := cairn.SetAttributes(ctx, stage.Value("waits for papers")); err != nil {
 			return "", err
 		}
-		papers, err := cairn.NewHook[string]("papers").Token("claim 7").Wait(ctx, 0)
+		papers, err := cairn.NewHook[string]("papers").Token("claim 7").Wait(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -76,11 +76,11 @@ func ExampleSetAttributes() {
 		fmt.Println(info.Status, s, who, known)
 	}
 	waiting(eng, r.ID())
-	if err := eng.SetAttributes(ctx, r.ID(), owner.Value("grace")); err != nil {
+	if err := eng.Run(r.ID()).SetAttributes(ctx, owner.Value("grace")); err != nil {
 		panic(err)
 	}
 	show()
-	if err := cairn.Send(ctx, eng, "claim 7", "", "three pages"); err != nil {
+	if err := cairn.NewHook[string]("sent").Send(ctx, eng, "claim 7", "three pages"); err != nil {
 		panic(err)
 	}
 	if _, err := r.Result(ctx); err != nil {
@@ -100,7 +100,7 @@ func ExampleFilter() {
 	wf := cairn.NewWorkflow("invoice", func(cairn.Context, int) (int, error) { return 0, nil })
 	eng := start(wf)
 	for i := range 5 {
-		_, err := wf.Start(ctx, eng, i, cairn.StartKey(fmt.Sprint("i-", i)), cairn.WithAttributes(due.Value(day.AddDate(0, 0, 7*i))))
+		_, err := wf.Start(ctx, eng, i, cairn.Key(fmt.Sprint("i-", i)), cairn.WithAttributes(due.Value(day.AddDate(0, 0, 7*i))))
 		if err != nil {
 			panic(err)
 		}
@@ -149,11 +149,11 @@ func ExampleAnnotate() {
 	if _, err := r.Result(ctx); err != nil {
 		panic(err)
 	}
-	if err := eng.Annotate(ctx, r.ID(), cairn.Annotation{Name: "check.appeal", Actor: "ada", Value: "it is a good chair"}); err != nil {
+	if err := eng.Run(r.ID()).Annotate(ctx, cairn.Annotation{Name: "check.appeal", Actor: "ada", Value: "it is a good chair"}); err != nil {
 		panic(err)
 	}
 	show := func(f cairn.AnnotationFilter) {
-		for a, err := range eng.Annotations(ctx, r.ID(), f) {
+		for a, err := range eng.Run(r.ID()).Annotations(ctx, f) {
 			if err != nil {
 				panic(err)
 			}

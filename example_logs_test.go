@@ -75,7 +75,7 @@ func ExampleEngine_Logs() {
 		panic(err)
 	}
 	for filter := (cairn.LogFilter{Limit: 100}); ; {
-		page, err := eng.Logs(ctx, run.ID(), filter)
+		page, err := eng.Run(run.ID()).Logs(ctx, filter)
 		if err != nil {
 			panic(err)
 		}

@@ -12,7 +12,7 @@ import (
 // waiting waits until a run waits for something, for the examples.
 func waiting(eng *cairn.Engine, runID string) {
 	for {
-		info, err := eng.Describe(context.Background(), runID)
+		info, err := eng.Run(runID).Describe(context.Background())
 		if err != nil {
 			panic(err)
 		}
@@ -23,10 +23,10 @@ func waiting(eng *cairn.Engine, runID string) {
 }
 
 // A run is paused while somebody looks at something. What is sent to it meanwhile is kept.
-func ExampleRun_Pause() {
+func ExampleRunHandle_Pause() {
 	ctx := context.Background()
 	wf := cairn.NewWorkflow("payout", func(ctx cairn.Context, _ int) (string, error) {
-		who, err := cairn.NewHook[string]("approved").Token("payout 7").Wait(ctx, 0)
+		who, err := cairn.NewHook[string]("approved").Token("payout 7").Wait(ctx)
 		return "paid, approved by " + who, err
 	})
 	eng := start(wf)
@@ -38,7 +38,7 @@ func ExampleRun_Pause() {
 	if err := r.Pause(ctx, "the bank has a problem"); err != nil {
 		panic(err)
 	}
-	if err := cairn.Send(ctx, eng, "payout 7", "", "Grace"); err != nil {
+	if err := cairn.NewHook[string]("sent").Send(ctx, eng, "payout 7", "Grace"); err != nil {
 		panic(err)
 	}
 	info, err := r.Describe(ctx)
@@ -51,7 +51,7 @@ func ExampleRun_Pause() {
 	}
 	fmt.Println(r.Result(ctx))
 	// Output:
-	// running parked paused: the bank has a problem
+	// running paused paused: the bank has a problem
 	// paid, approved by Grace <nil>
 }
 
@@ -106,19 +106,19 @@ func ExampleEngine_Delete() {
 	ctx := context.Background()
 	wf := cairn.NewWorkflow("order", func(_ cairn.Context, n int) (int, error) { return n, nil })
 	eng := start(wf)
-	first, err := wf.Start(ctx, eng, 1, cairn.StartKey("o-42"))
+	first, err := wf.Start(ctx, eng, 1, cairn.Key("o-42"))
 	if err != nil {
 		panic(err)
 	}
 	if _, err := first.Result(ctx); err != nil {
 		panic(err)
 	}
-	if err := eng.Delete(ctx, first.ID()); err != nil {
+	if err := eng.Run(first.ID()).Delete(ctx); err != nil {
 		panic(err)
 	}
 	_, err = first.Describe(ctx)
 	fmt.Println(errors.Is(err, cairn.NewError("run_not_found", "")))
-	second, err := wf.Start(ctx, eng, 2, cairn.StartKey("o-42")) // with another input: nobody remembers the first
+	second, err := wf.Start(ctx, eng, 2, cairn.Key("o-42")) // with another input: nobody remembers the first
 	if err != nil {
 		panic(err)
 	}
@@ -176,7 +176,9 @@ func ExampleWorkflow_ForkWith() {
 	ctx := context.Background()
 	greet := cairn.NewStep("greet", func(_ context.Context, name string) (string, error) { return "hello " + name, nil })
 	wf := cairn.NewWorkflow("greetings", func(ctx cairn.Context, names []string) ([]string, error) {
-		return cairn.MapKey(ctx, "name", names, 2, func(n string) string { return n }, greet.Do)
+		return cairn.Map(ctx, "name", names, 2, func(ctx cairn.Context, name string) (string, error) {
+			return greet.Do(ctx, name)
+		}, cairn.KeyBy(func(name string) string { return name }))
 	})
 	eng := start(wf)
 	first, err := wf.Start(ctx, eng, []string{"ada", "grcae"})

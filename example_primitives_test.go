@@ -67,7 +67,7 @@ func ExampleStep_Key() {
 	send := cairn.NewStep("send", func(_ context.Context, to string) (string, error) { return "sent to " + to, nil })
 	run(cairn.NewWorkflow("mails", func(ctx cairn.Context, to []string) (int, error) {
 		for _, address := range to {
-			if _, err := send.Key(address).Do(ctx, address); err != nil {
+			if _, err := send.Do(ctx, address, cairn.Key(address)); err != nil {
 				return 0, err
 			}
 		}
@@ -99,7 +99,7 @@ func ExampleHook() {
 		if _, err := cairn.Do(ctx, "mail the token", mail); err != nil {
 			return "", err
 		}
-		switch yes, err := h.ReceiveWithin(ctx, 48*time.Hour); {
+		switch yes, err := h.Receive(ctx, cairn.Timeout(48*time.Hour)); {
 		case errors.Is(err, cairn.ErrTimeout):
 			return "nobody answered", nil
 		case err != nil:
@@ -115,7 +115,7 @@ func ExampleHook() {
 	if err != nil {
 		panic(err)
 	}
-	if err := cairn.Send(ctx, eng, <-tokens, "", true); err != nil {
+	if err := cairn.NewHook[bool]("sent").Send(ctx, eng, <-tokens, true); err != nil {
 		panic(err)
 	}
 	fmt.Println(r.Result(ctx))
@@ -123,16 +123,16 @@ func ExampleHook() {
 }
 
 // A workflow answers those who send to it, durably.
-func ExampleAsk() {
+func ExampleRequestHook() {
 	ctx := context.Background()
-	add := cairn.NewHook[int]("add").Token("the counter")
+	add := cairn.NewRequestHook[int, int]("add").Token("the counter")
 	counter := cairn.NewWorkflow("counter", func(ctx cairn.Context, sum int) (int, error) {
 		h, err := add.Open(ctx)
 		if err != nil {
 			return 0, err
 		}
 		for sum < 10 {
-			r, err := h.ReceiveRequest(ctx, 0)
+			r, err := h.Receive(ctx)
 			if err != nil {
 				return 0, err
 			}
@@ -150,7 +150,7 @@ func ExampleAsk() {
 	}
 	for i, n := range []int{3, 4, 5} {
 		for {
-			sum, err := cairn.Ask[int, int](ctx, eng, "the counter", fmt.Sprint("request ", i), n)
+			sum, err := add.Ask(ctx, eng, "the counter", n, cairn.Key(fmt.Sprint("request ", i)))
 			if errors.Is(err, cairn.NewError("hook_not_found", "")) {
 				continue // it is not open yet
 			}
@@ -209,7 +209,7 @@ func ExampleRace() {
 }
 
 // Two of three are enough.
-func ExampleSome() {
+func ExampleFirstN() {
 	run(cairn.NewWorkflow("quorum", func(ctx cairn.Context, _ int) (int, error) {
 		var votes []*cairn.Future[int]
 		for i := range 3 {
@@ -226,7 +226,7 @@ func ExampleSome() {
 			}
 			votes = append(votes, f)
 		}
-		got, err := cairn.Some(ctx, 2, votes...)
+		got, err := cairn.FirstN(ctx, 2, votes...)
 		return len(got), err
 	}), 0)
 	// Output: 2 <nil>
@@ -252,10 +252,12 @@ func ExampleAsCompleted() {
 }
 
 // A bounded map over many items, with a key for each.
-func ExampleMapKey() {
+func ExampleKeyBy() {
 	count := cairn.NewStep("count", func(_ context.Context, word string) (int, error) { return len(word), nil })
 	run(cairn.NewWorkflow("lengths", func(ctx cairn.Context, words []string) ([]int, error) {
-		return cairn.MapKey(ctx, "word", words, 2, func(w string) string { return w }, count.Do)
+		return cairn.Map(ctx, "word", words, 2, func(ctx cairn.Context, word string) (int, error) {
+			return count.Do(ctx, word)
+		}, cairn.KeyBy(func(word string) string { return word }))
 	}), []string{"one", "three", "seventeen"})
 	// Output: [3 5 9] <nil>
 }
@@ -266,18 +268,15 @@ func ExamplePoll() {
 	ready := cairn.NewPoll("build", time.Millisecond, func(_ context.Context, id string) (string, bool, error) {
 		looks++
 		return id + " is done", looks == 3, nil
-	}).Within(time.Hour)
-	run(cairn.NewWorkflow("wait for a build", ready.Wait), "build 7")
+	}).Timeout(time.Hour)
+	run(cairn.NewWorkflow("wait for a build", func(ctx cairn.Context, id string) (string, error) { return ready.Wait(ctx, id) }), "build 7")
 	// Output: build 7 is done <nil>
 }
 
 // A limit on the time of several things together.
 func ExampleWithTimeout() {
 	run(cairn.NewWorkflow("hurry", func(ctx cairn.Context, _ int) (string, error) {
-		within, cancel, err := cairn.WithTimeout(ctx, 10*time.Millisecond)
-		if err != nil {
-			return "", err
-		}
+		within, cancel := cairn.WithTimeout(ctx, 10*time.Millisecond)
 		defer cancel()
 		if err := cairn.Sleep(within, time.Hour); errors.Is(err, cairn.ErrTimeout) {
 			return "too late", nil
@@ -319,21 +318,21 @@ func ExampleStartKey() {
 	ctx := context.Background()
 	wf := cairn.NewWorkflow("order", func(cairn.Context, int) (string, error) { return "done", nil })
 	eng := start(wf)
-	first, err := wf.Start(ctx, eng, 1, cairn.StartKey("o-42"))
+	first, err := wf.Start(ctx, eng, 1, cairn.Key("o-42"))
 	if err != nil {
 		panic(err)
 	}
-	second, err := wf.Start(ctx, eng, 1, cairn.StartKey("o-42"))
+	second, err := wf.Start(ctx, eng, 1, cairn.Key("o-42"))
 	if err != nil {
 		panic(err)
 	}
-	_, err = wf.Start(ctx, eng, 2, cairn.StartKey("o-42"))
+	_, err = wf.Start(ctx, eng, 2, cairn.Key("o-42"))
 	fmt.Println(first.ID() == second.ID(), errors.Is(err, cairn.NewError("start_key_conflict", "")))
 	// Output: true true
 }
 
 // What a run waits for, and what has happened to it.
-func ExampleEngine_Describe() {
+func ExampleRunHandle_Describe() {
 	ctx := context.Background()
 	wf := cairn.NewWorkflow("patient", func(ctx cairn.Context, _ int) (string, error) {
 		if _, err := cairn.Do(ctx, "begin", func(context.Context) (int, error) { return 1, nil }); err != nil {
@@ -347,7 +346,7 @@ func ExampleEngine_Describe() {
 		panic(err)
 	}
 	for {
-		info, err := eng.Describe(ctx, r.ID())
+		info, err := eng.Run(r.ID()).Describe(ctx)
 		if err != nil {
 			panic(err)
 		}
@@ -356,7 +355,7 @@ func ExampleEngine_Describe() {
 			break
 		}
 	}
-	for event, err := range eng.History(ctx, r.ID()) {
+	for event, err := range eng.Run(r.ID()).History(ctx) {
 		if err != nil {
 			panic(err)
 		}

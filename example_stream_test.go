@@ -50,7 +50,7 @@ func ExampleStream() {
 		fmt.Println(chunk.Index, chunk.Value)
 	}
 	var settled []string
-	for chunk, err := range tokens.Read(ctx, eng, run.ID(), cairn.Settled()) {
+	for chunk, err := range tokens.Read(ctx, eng, run.ID(), cairn.ReadSettled()) {
 		if err != nil {
 			panic(err)
 		}

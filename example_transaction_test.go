@@ -29,7 +29,7 @@ func (s *shop) order(ctx context.Context, id string, stock int) (*cairn.Run[stri
 	if _, err := tx.ExecContext(ctx, `insert into orders (id) values (?)`, id); err != nil {
 		return nil, err
 	}
-	run, err := s.ship.StartIn(ctx, s.eng, sqlite.InTx(tx), id, cairn.StartKey(id))
+	run, err := s.ship.StartIn(ctx, s.eng, sqlite.InTx(tx), id, cairn.Key(id))
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func replayAll(t *testing.T, e *cairn.Engine, workflows []cairn.Definition) {
 			continue
 		}
 		var recorded bytes.Buffer
-		require.NoError(t, e.Export(ctx, run.ID, &recorded))
+		require.NoError(t, e.Run(run.ID).Export(ctx, &recorded))
 		text := recorded.String()
 		if err := cairntest.ReplayFrom(ctx, &recorded, workflows...); err != nil {
 			t.Errorf("%s of %s: %v\n%s", run.Status, run.Workflow, err, text)
@@ -44,7 +44,7 @@ func TestExport(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			return cairn.NewHook[string]("more").Token(name).Wait(ctx, time.Hour)
+			return cairn.NewHook[string]("more").Token(name).Wait(ctx, cairn.Timeout(time.Hour))
 		})
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, "ada")
@@ -52,11 +52,11 @@ func TestExport(t *testing.T) {
 		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "ada"); return err == nil }, 20*time.Second, 5*time.Millisecond)
 
 		var live, ended bytes.Buffer
-		require.NoError(t, e.Export(t.Context(), run.ID(), &live))
-		require.NoError(t, cairn.Send(t.Context(), e, "ada", "", "that is all"))
+		require.NoError(t, e.Run(run.ID()).Export(t.Context(), &live))
+		require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, "ada", "that is all"))
 		_, err = run.Result(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, e.Export(t.Context(), run.ID(), &ended))
+		require.NoError(t, e.Run(run.ID()).Export(t.Context(), &ended))
 		require.Contains(t, live.String(), `"status":"running"`)
 		require.Contains(t, live.String(), `"view":"hello ada"`)
 		require.Contains(t, ended.String(), `"status":"completed"`)
@@ -66,9 +66,9 @@ func TestExport(t *testing.T) {
 		require.Contains(t, ended.String(), string(before), "what was exported is a part of what is exported later")
 
 		var refused *cairn.Error
-		require.ErrorAs(t, e.Export(t.Context(), "wrun_01JD0000000000000000000000", &live), &refused)
+		require.ErrorAs(t, e.Run("wrun_01JD0000000000000000000000").Export(t.Context(), &live), &refused)
 		require.Equal(t, cairn.Code("run_not_found"), refused.Code)
-		require.ErrorAs(t, e.Export(t.Context(), "ada", &live), &refused)
+		require.ErrorAs(t, e.Run("ada").Export(t.Context(), &live), &refused)
 		require.Equal(t, cairn.Code("malformed"), refused.Code)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
-// Fork says what a new run keeps of another one. One of From and Drop is set. The keys are those that [Engine.History] shows.
+// Fork says what a new run keeps of another one. One of From and Drop is set. The keys are those that [RunHandle.History] shows.
 type Fork struct {
 	// From is the key of the first thing that is done again, with all that was first seen later. What is finished of the rest is kept.
 	From string
@@ -31,39 +31,33 @@ func (w *Workflow[In, Out]) Fork(ctx context.Context, e *Engine, runID string, f
 func (w *Workflow[In, Out]) ForkWith(ctx context.Context, e *Engine, runID string, f Fork, in In) (*Run[Out], error) {
 	var spec journal.ForkSpec
 	var err error
-	if spec.Input, spec.Digest, err = encode(in); err != nil {
+	if spec.Input, spec.Digest, err = payload.EncodeDigest(in); err != nil {
 		return nil, err
 	}
 	return w.fork(ctx, e, runID, f, spec)
 }
 
 func (w *Workflow[In, Out]) fork(ctx context.Context, e *Engine, runID string, f Fork, spec journal.ForkSpec) (*Run[Out], error) {
-	id, err := e.fork(ctx, runID, w.name, f, spec)
+	id, err := e.fork(ctx, e.Run(runID), w.name, f, spec)
 	if err != nil {
 		return nil, err
 	}
-	return &Run[Out]{e: e, id: id}, nil
+	return newRun[Out](e, id), nil
 }
 
-// Fork is [Workflow.Fork] for who does not have the workflow: tools, for instance. It returns the id of the new run.
-func (e *Engine) Fork(ctx context.Context, runID string, f Fork) (string, error) {
-	id, err := e.fork(ctx, runID, "", f, journal.ForkSpec{})
-	return formatRun(id), err
-}
-
-func (e *Engine) fork(ctx context.Context, runID, workflow string, f Fork, spec journal.ForkSpec) (journal.ID, error) {
+func (e *Engine) fork(ctx context.Context, source *RunHandle, workflow string, f Fork, spec journal.ForkSpec) (journal.ID, error) {
 	if err := notInWorkflow(ctx, "Fork"); err != nil {
 		return journal.ID{}, err
 	}
-	source, err := parseRun(runID)
-	if err != nil {
-		return journal.ID{}, err
+	if source.err != nil {
+		return journal.ID{}, source.err
 	}
 	if f.Reason != "" {
+		var err error
 		if spec.Reason, err = payload.Encode(f.Reason); err != nil {
 			return journal.ID{}, err
 		}
 	}
 	spec.From, spec.Drop, spec.StartKey, spec.Actor = f.From, f.Drop, f.StartKey, f.Actor
-	return e.inner.Fork(ctx, source, workflow, spec)
+	return e.inner.Fork(ctx, source.id, workflow, spec)
 }

@@ -27,13 +27,10 @@ var mixedMail = cairn.NewHook[string]("mail")
 func newMixed() *mixed {
 	m := &mixed{}
 	step := text(&m.counts)
-	m.child = cairn.NewWorkflow("child", step.Do)
+	m.child = cairn.NewWorkflow("child", plain(step.Do))
 	m.wf = cairn.NewWorkflow("mixed", func(ctx cairn.Context, in string) (string, error) {
-		id, err := cairn.NewID(ctx)
-		if err != nil {
-			return "", err
-		}
-		a, err := step.Key("a").Do(ctx, "a "+in)
+		id := cairn.NewID(ctx)
+		a, err := step.Do(ctx, "a "+in, cairn.Key("a"))
 		if err != nil {
 			return "", err
 		}
@@ -44,23 +41,17 @@ func newMixed() *mixed {
 		if err != nil {
 			return "", err
 		}
-		c, err := mixedMail.Wait(ctx, time.Hour)
+		c, err := mixedMail.Wait(ctx, cairn.Timeout(time.Hour))
 		if err != nil {
 			return "", err
 		}
-		late, err := cairn.NewID(ctx)
-		if err != nil {
-			return "", err
-		}
+		late := cairn.NewID(ctx)
 		id += late
 		d, err := cairn.Map(ctx, "each", []string{"1", "2", "3"}, 2, func(ctx cairn.Context, s string) (string, error) { return step.Do(ctx, "item "+s) })
 		if err != nil {
 			return "", err
 		}
-		limited, done, err := cairn.WithTimeout(ctx, time.Hour)
-		if err != nil {
-			return "", err
-		}
+		limited, done := cairn.WithTimeout(ctx, time.Hour)
 		defer done()
 		e, err := cairn.Do(limited, "last", func(context.Context) (string, error) {
 			if m.fail.Load() {
@@ -95,7 +86,7 @@ func (m *mixed) mail(t *testing.T, e *cairn.Engine, run, text string) {
 		}
 		return token != ""
 	})
-	require.NoError(t, cairn.Send(t.Context(), e, token, "", text))
+	require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, token, text))
 }
 
 // A fork does the step from which on it begins, and what came later, and nothing else.
@@ -172,8 +163,9 @@ func TestForkWithoutSomeKeysOfALiveRun(t *testing.T) {
 		source, err := m.wf.Start(t.Context(), e, "x")
 		require.NoError(t, err)
 		eventually(t, e, source.ID(), func(info *cairn.RunInfo) bool { return len(info.Waits) == 2 })
-		id, err := tool.Fork(t.Context(), source.ID(), cairn.Fork{Drop: []string{"text@a"}})
+		made, err := tool.Run(source.ID()).Fork(t.Context(), cairn.Fork{Drop: []string{"text@a"}})
 		require.NoError(t, err)
+		id := made.ID()
 		m.mail(t, e, id, "to the fork")
 		m.mail(t, e, source.ID(), "to the source")
 		fork, err := m.wf.Get(t.Context(), e, id)
@@ -244,7 +236,9 @@ func TestForkOpensHooksAnew(t *testing.T) {
 		require.NoError(t, source.Terminate(t.Context(), "enough"))
 		fork, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text"})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, "by name", "key", "b") == nil }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool {
+			return cairn.NewHook[string]("sent").Send(t.Context(), e, "by name", "b", cairn.Key("key")) == nil
+		}, 20*time.Second, 5*time.Millisecond)
 		out, err := fork.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, "ab", out)
@@ -318,7 +312,7 @@ func TestForkBeginsWithEmptyStreams(t *testing.T) {
 		_, err = fork.Result(within(t))
 		require.NoError(t, err)
 		for run, want := range map[string][]string{source.ID(): {"first", "second"}, fork.ID(): {"second"}} {
-			for _, opts := range [][]cairn.ReadOption{nil, {cairn.Settled()}} {
+			for _, opts := range [][]cairn.ReadOption{nil, {cairn.ReadSettled()}} {
 				var got []string
 				for c, err := range words.Read(within(t), e, run, opts...) {
 					require.NoError(t, err)
@@ -336,13 +330,13 @@ func TestForkKeys(t *testing.T) {
 	everywhere(t, func(t *testing.T, start starter) {
 		step := text(&sync.Map{})
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, in string) (string, error) {
-			if _, err := step.Key("a").Do(ctx, in); err != nil {
+			if _, err := step.Do(ctx, in, cairn.Key("a")); err != nil {
 				return "", err
 			}
-			return step.Key("b").Do(ctx, in)
+			return step.Do(ctx, in, cairn.Key("b"))
 		})
 		e := start(wf)
-		source, err := wf.Start(t.Context(), e, "x", cairn.StartKey("order 42"))
+		source, err := wf.Start(t.Context(), e, "x", cairn.Key("order 42"))
 		require.NoError(t, err)
 		_, err = source.Result(within(t))
 		require.NoError(t, err)
@@ -355,7 +349,7 @@ func TestForkKeys(t *testing.T) {
 		require.Equal(t, fork.ID(), same.ID())
 		_, err = wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text@b", StartKey: "again"})
 		require.ErrorContains(t, err, "start_key_conflict")
-		_, err = wf.Start(t.Context(), e, "x", cairn.StartKey("again"))
+		_, err = wf.Start(t.Context(), e, "x", cairn.Key("again"))
 		require.ErrorContains(t, err, "start_key_conflict")
 	})
 }

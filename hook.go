@@ -2,23 +2,53 @@ package cairn
 
 import (
 	"context"
+	"encoding/json"
+	"reflect"
 	"time"
 
-	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/internal/schema"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Hook is a place where the outside can send values into a run.
-type Hook[T any] struct {
+//
+//	var Approved = cairn.NewHook[Decision]("approved")
+//
+//	decision, err := Approved.Wait(ctx, cairn.Timeout(48*time.Hour)) // in a workflow
+//	err := Approved.SendTo(ctx, eng, runID, Decision{OK: true})      // outside, with the id of the run or with a token
+type Hook[T any] struct{ hookDef }
+
+// hookDef is what all hooks have.
+type hookDef struct {
 	spec     engine.HookSpec
 	metadata any
 }
 
-// NewHook defines a hook.
-func NewHook[T any](name string) Hook[T] { return Hook[T]{spec: engine.HookSpec{Name: name}} }
+func newHookDef[T any](name string) hookDef {
+	return hookDef{spec: engine.HookSpec{Name: name, Schema: schema.Of(reflect.TypeFor[T]())}}
+}
+
+// Name returns the permanent name of the hook.
+func (h hookDef) Name() string { return h.spec.Name }
+
+// hookWait is a wait for a value.
+type hookWait struct {
+	key   string
+	limit time.Duration // 0: for ever
+}
+
+func (w hookWait) until() engine.Until {
+	if w.limit == 0 {
+		return nil
+	}
+	return within(w.limit)
+}
+
+// NewHook defines a hook whose senders wait for no answer; see [NewRequestHook].
+func NewHook[T any](name string) Hook[T] { return Hook[T]{newHookDef[T](name)} }
 
 // Token returns the hook with a token that is a name and not a secret. Without it, a token is made that nobody can guess. Opening a hook
 // whose token is taken gives [ErrHookConflict].
@@ -40,29 +70,40 @@ func (h Hook[T]) Metadata(v any) Hook[T] {
 }
 
 // Open opens the hook in a run. When it returns, the token can be used.
-func (h Hook[T]) Open(ctx Context) (*OpenHook[T], error) {
-	spec := h.spec
-	if h.metadata != nil {
-		var err error
-		if spec.Metadata, err = payload.Encode(h.metadata); err != nil {
-			return nil, err
-		}
-	}
-	inner, err := ctx.branch().OpenHook(spec)
+func (h Hook[T]) Open(ctx Context, opts ...HookOption) (*OpenHook[T], error) {
+	inner, err := h.open(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &OpenHook[T]{inner}, nil
 }
 
-// Wait opens the hook, waits for one value, at most for d (0: for ever), and closes it.
-func (h Hook[T]) Wait(ctx Context, d time.Duration) (T, error) {
-	open, err := h.Open(ctx)
-	if err != nil {
-		var none T
-		return none, err
+func (h hookDef) open(ctx Context, opts []HookOption) (*engine.Hook, error) {
+	spec := h.spec
+	for _, o := range opts {
+		o.hookOption(&spec)
 	}
-	v, err := open.ReceiveWithin(ctx, d)
+	if h.metadata != nil {
+		var err error
+		if spec.Metadata, err = ctx.branch().Encode("the metadata of hook "+spec.Name, h.metadata); err != nil {
+			return nil, err
+		}
+	}
+	return ctx.branch().OpenHook(spec)
+}
+
+// Wait opens the hook, waits for one value, for ever or as long as a [Timeout] says, and closes it.
+func (h Hook[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
+	var w hookWait
+	for _, o := range opts {
+		o.waitOption(&w)
+	}
+	var v T
+	open, err := h.Open(ctx, Key(w.key))
+	if err != nil {
+		return v, err
+	}
+	_, err = open.inner.Receive(ctx.branch(), w.until(), &v)
 	if closeErr := open.Close(ctx); err == nil {
 		err = closeErr
 	}
@@ -75,86 +116,54 @@ type OpenHook[T any] struct{ inner *engine.Hook }
 // Token returns what a sender needs.
 func (h *OpenHook[T]) Token() string { return h.inner.Token() }
 
-// Receive waits for the next value.
-func (h *OpenHook[T]) Receive(ctx Context) (T, error) { return h.ReceiveWithin(ctx, 0) }
-
-// ReceiveWithin waits for the next value, but not longer than d (0: for ever): then the error is [ErrTimeout].
-func (h *OpenHook[T]) ReceiveWithin(ctx Context, d time.Duration) (T, error) {
-	r, err := h.ReceiveRequest(ctx, d)
-	if err != nil {
-		var none T
-		return none, err
-	}
-	return r.Value, nil
+// Receive waits for the next value, for ever or as long as a [Timeout] says: then the error is [ErrTimeout].
+func (h *OpenHook[T]) Receive(ctx Context, opts ...ReceiveOption) (T, error) {
+	var v T
+	_, err := h.inner.Receive(ctx.branch(), receiving(opts).until(), &v)
+	return v, err
 }
 
-// Request is a value whose sender waits for an answer.
-type Request[T any] struct {
-	Value T
-	inner engine.Delivery
-}
-
-// ReceiveRequest waits for the next value, like [OpenHook.ReceiveWithin], and lets it be answered.
-func (h *OpenHook[T]) ReceiveRequest(ctx Context, d time.Duration) (*Request[T], error) {
-	var until engine.Until
-	if d != 0 {
-		until = after(d)
+func receiving(opts []ReceiveOption) hookWait {
+	var w hookWait
+	for _, o := range opts {
+		o.receiveOption(&w)
 	}
-	inner, err := h.inner.Receive(ctx.branch(), until)
-	if err != nil {
-		return nil, err
-	}
-	r := &Request[T]{inner: inner}
-	return r, payload.Decode(inner.Payload, &r.Value)
-}
-
-// Reply answers a request. The sender gets the answer once it is durable; see [Ask]. Only the first answer counts.
-func (r *Request[T]) Reply(ctx Context, answer any) error {
-	p, err := payload.Encode(answer)
-	if err != nil {
-		return err
-	}
-	return r.inner.Reply(ctx.branch(), p, nil)
-}
-
-// Refuse answers a request with an error, which must not be nil.
-func (r *Request[T]) Refuse(ctx Context, err error) error {
-	refusal := engine.Refusal(err)
-	if refusal == nil {
-		return cairnerr.Errorf(cairnerr.CodeMalformed, "Refuse needs an error that says why: use Reply for an answer")
-	}
-	return r.inner.Reply(ctx.branch(), nil, refusal)
+	return w
 }
 
 // Close closes the hook and frees its token.
 func (h *OpenHook[T]) Close(ctx Context) error { return h.inner.Close(ctx.branch()) }
 
-// Send sends a value to the hook that has the token. A key that is not "" makes sure that the value is received once, however
-// often it is sent. When Send returns, the value is durable.
-func Send[T any](ctx context.Context, e *Engine, token, key string, v T) error {
-	_, err := send(ctx, e, token, key, v)
+// sending is a value that is sent.
+type sending struct{ key string }
+
+func sendingWith(opts []SendOption) sending {
+	var s sending
+	for _, o := range opts {
+		o.sendOption(&s)
+	}
+	return s
+}
+
+// Send sends a value to the open hook that has a token. When it returns, the value is durable. A [Key] makes sure that it is received once, however often
+// it is sent: a repeated send gives success as long as the run is kept, also after the hook was closed.
+//
+// A value that does not fit the type of the hook in the workflow is refused (value_refused), and does not reach the run.
+func (h Hook[T]) Send(ctx context.Context, e *Engine, token string, v T, opts ...SendOption) error {
+	_, err := e.send(ctx, token, v, h.spec.Schema, opts)
 	return err
 }
 
-// Ask sends a value like [Send], and waits for the answer that the workflow gives with [Request.Reply]. With a key it can be repeated
-// after a crash: it finds the answer that was given before.
-func Ask[T, A any](ctx context.Context, e *Engine, token, key string, v T) (A, error) {
-	var answer A
-	receipt, err := send(ctx, e, token, key, v)
+// SendTo is [Hook.Send] to the hook of this name that a run has open. If it has several open, use their tokens.
+func (h Hook[T]) SendTo(ctx context.Context, e *Engine, runID string, v T, opts ...SendOption) error {
+	token, err := e.tokenOf(ctx, runID, h.spec.Name)
 	if err != nil {
-		return answer, err
+		return err
 	}
-	reply, err := e.inner.AwaitReply(ctx, receipt)
-	switch {
-	case err != nil:
-		return answer, err
-	case reply.Error != nil:
-		return answer, reply.Error
-	}
-	return answer, payload.Decode(reply.Value, &answer)
+	return h.Send(ctx, e, token, v, opts...)
 }
 
-func send[T any](ctx context.Context, e *Engine, token, key string, v T) (engine.Receipt, error) {
+func (e *Engine) send(ctx context.Context, token string, v any, types []byte, opts []SendOption) (engine.Receipt, error) {
 	if err := notInWorkflow(ctx, "Send"); err != nil {
 		return engine.Receipt{}, err
 	}
@@ -162,14 +171,35 @@ func send[T any](ctx context.Context, e *Engine, token, key string, v T) (engine
 	if err != nil {
 		return engine.Receipt{}, err
 	}
-	return e.inner.Deliver(ctx, token, key, p)
+	return e.inner.Deliver(ctx, engine.Sending{Token: token, Key: sendingWith(opts).key, Payload: p, Schema: types})
+}
+
+func (e *Engine) tokenOf(ctx context.Context, runID, name string) (string, error) {
+	id, err := parseRun(runID)
+	if err != nil {
+		return "", err
+	}
+	return e.inner.TokenOf(ctx, id, name)
+}
+
+// SendJSON sends a value to the open hook that has a token, for who does not have its type; see [Hook.Send].
+func (e *Engine) SendJSON(ctx context.Context, token string, v json.RawMessage, opts ...SendOption) error {
+	_, err := e.send(ctx, token, v, nil, opts)
+	return err
+}
+
+// AskJSON sends a value to the open hook that has a token, and waits for the answer, for who does not have their types; see [RequestHook.Ask].
+func (e *Engine) AskJSON(ctx context.Context, token string, v json.RawMessage, opts ...SendOption) (json.RawMessage, error) {
+	var answer json.RawMessage
+	err := e.ask(ctx, token, v, nil, opts, &answer)
+	return answer, err
 }
 
 // HookInfo is what a sender may know about a hook.
 type HookInfo struct {
-	RunID     string
-	Name      string // with the branch that it is on
-	CreatedAt time.Time
+	RunID     string    `json:"runId"`
+	Name      string    `json:"name"` // with the branch that it is on
+	CreatedAt time.Time `json:"createdAt"`
 	metadata  journal.Payload
 }
 

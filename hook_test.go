@@ -15,7 +15,7 @@ import (
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
-		counter := cairn.NewHook[int]("counter").Token("the counter").Metadata("adds up")
+		counter := cairn.NewRequestHook[int, int]("counter").Token("the counter").Metadata("adds up")
 		wf := cairn.NewWorkflow("counter", func(ctx cairn.Context, _ int) (int, error) {
 			h, err := counter.Open(ctx)
 			if err != nil {
@@ -23,7 +23,7 @@ func TestAsk(t *testing.T) {
 			}
 			sum := 0
 			for {
-				r, err := h.ReceiveRequest(ctx, 0)
+				r, err := h.Receive(ctx)
 				if err != nil {
 					return 0, err
 				}
@@ -54,14 +54,14 @@ func TestAsk(t *testing.T) {
 		require.ErrorIs(t, err, cairn.ErrHookConflict)
 
 		for i, want := range []int{1, 3, 6} {
-			got, err := cairn.Ask[int, int](t.Context(), e, "the counter", fmt.Sprint("key ", i), i+1)
+			got, err := counter.Ask(t.Context(), e, "the counter", i+1, cairn.Key(fmt.Sprint("key ", i)))
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
-		got, err := cairn.Ask[int, int](t.Context(), e, "the counter", "key 1", 2)
+		got, err := counter.Ask(t.Context(), e, "the counter", 2, cairn.Key("key 1"))
 		require.NoError(t, err)
 		require.Equal(t, 3, got, "the same key has the same answer")
-		_, err = cairn.Ask[int, int](t.Context(), e, "the counter", "", -1)
+		_, err = counter.Ask(t.Context(), e, "the counter", -1)
 		require.ErrorIs(t, err, errDeclined)
 		sum, err := run.Result(t.Context())
 		require.NoError(t, err)
@@ -88,7 +88,7 @@ func TestReceiveFromAHookThatIsOver(t *testing.T) {
 				return 0, err
 			}
 			_, err = h.Receive(ctx)
-			_, later := h.ReceiveWithin(ctx, time.Hour)
+			_, later := h.Receive(ctx, cairn.Timeout(time.Hour))
 			return first, errors.Join(err, later)
 		})
 		beside := cairn.NewWorkflow("beside", func(ctx cairn.Context, token string) (int, error) {
@@ -121,7 +121,9 @@ func TestReceiveFromAHookThatIsOver(t *testing.T) {
 			run, err := wf.Start(t.Context(), e, wf.Name())
 			require.NoError(t, err)
 			if wf != beside {
-				require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, wf.Name(), "k", 7) == nil }, 10*time.Second, time.Millisecond)
+				require.Eventually(t, func() bool {
+					return cairn.NewHook[int]("sent").Send(t.Context(), e, wf.Name(), 7, cairn.Key("k")) == nil
+				}, 10*time.Second, time.Millisecond)
 			}
 			_, err = run.Result(t.Context())
 			require.Equal(t, code, cairnerr.CodeOf(err), "%s: %v", wf.Name(), err)
@@ -134,13 +136,13 @@ func TestRefuseNeedsAReason(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
 		t.Helper()
-		hook := cairn.NewHook[int]("mail").Token("mail")
+		hook := cairn.NewRequestHook[int, int]("mail").Token("mail")
 		wf := cairn.NewWorkflow("refuses", func(ctx cairn.Context, _ int) (cairn.Code, error) {
 			h, err := hook.Open(ctx)
 			if err != nil {
 				return "", err
 			}
-			r, err := h.ReceiveRequest(ctx, 0)
+			r, err := h.Receive(ctx)
 			if err != nil {
 				return "", err
 			}
@@ -151,7 +153,7 @@ func TestRefuseNeedsAReason(t *testing.T) {
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "mail"); return err == nil }, 10*time.Second, time.Millisecond)
-		_, err = cairn.Ask[int, int](t.Context(), e, "mail", "k", 1)
+		_, err = cairn.NewRequestHook[int, int]("asked").Ask(t.Context(), e, "mail", 1, cairn.Key("k"))
 		require.Equal(t, cairnerr.CodePanic, cairnerr.CodeOf(err), "%v", err)
 		code, err := run.Result(t.Context())
 		require.NoError(t, err)
@@ -164,7 +166,7 @@ func TestAskAHookThatCloses(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
-			if _, err := cairn.NewHook[int]("question").Token("t").Wait(ctx, 0); err != nil {
+			if _, err := cairn.NewHook[int]("question").Token("t").Wait(ctx); err != nil {
 				return 0, err
 			}
 			return 0, cairn.Sleep(ctx, time.Hour)
@@ -173,7 +175,7 @@ func TestAskAHookThatCloses(t *testing.T) {
 		_, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "t"); return err == nil }, 10*time.Second, time.Millisecond)
-		_, err = cairn.Ask[int, int](t.Context(), e, "t", "", 1)
+		_, err = cairn.NewRequestHook[int, int]("asked").Ask(t.Context(), e, "t", 1)
 		require.ErrorContains(t, err, "hook_not_found")
 	})
 }

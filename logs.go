@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -35,7 +36,7 @@ func Logger(ctx context.Context) *slog.Logger {
 type branchKey struct{}
 
 // KeepLogs says what is kept of what runs say through [Logger]. Lines are written in batches, beside the journal; no step waits for them. If the
-// database is slow, lines are dropped: a warning says so, and [Engine.Stats] counts them. They are kept as they are, not encrypted.
+// database is slow, lines are dropped: a warning says so, and [Engine.Stats] counts them.
 type KeepLogs struct {
 	// Level is the least important level that is kept. Defaults to [slog.LevelInfo].
 	Level slog.Leveler
@@ -74,13 +75,7 @@ type LogPage struct {
 	More   bool
 }
 
-// Logs returns what a run has said, in the order in which it was written down. There is something only if [Config.KeepLogs] was set where the run was
-// executed.
-func (e *Engine) Logs(ctx context.Context, runID string, f LogFilter) (*LogPage, error) {
-	id, err := parseRun(runID)
-	if err != nil {
-		return nil, err
-	}
+func (e *Engine) logs(ctx context.Context, id journal.ID, f LogFilter) (*LogPage, error) {
 	filter := store.LogFilter{MinLevel: store.AllLevels}
 	if f.Level != nil {
 		filter.MinLevel = int(f.Level.Level())

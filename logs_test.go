@@ -102,7 +102,7 @@ func TestLoggerOutsideARun(t *testing.T) {
 
 // talkative says something between all the things that a workflow can wait for.
 func talkative(name string, child *cairn.Workflow[int, int]) *cairn.Workflow[int, int] {
-	hook := cairn.NewHook[int]("hook").Token("to " + name)
+	hook := cairn.NewRequestHook[int, string]("hook").Token("to " + name)
 	return cairn.NewWorkflow(name, func(ctx cairn.Context, n int) (int, error) {
 		say := func(what string) { cairn.Logger(ctx).Info(what) } //nolint:sloglint // the messages are below
 		say("begins")
@@ -128,7 +128,7 @@ func talkative(name string, child *cairn.Workflow[int, int]) *cairn.Workflow[int
 			return 0, err
 		}
 		say("received first")
-		second, err := h.ReceiveRequest(ctx, time.Hour)
+		second, err := h.Receive(ctx, cairn.Timeout(time.Hour))
 		if err != nil {
 			return 0, err
 		}
@@ -161,7 +161,7 @@ func talkative(name string, child *cairn.Workflow[int, int]) *cairn.Workflow[int
 			return 0, err
 		}
 		say("child done")
-		return first + below, nil
+		return first.Value + below, nil
 	})
 }
 
@@ -186,7 +186,7 @@ func TestLinesAreNotRepeatedOnReplay(t *testing.T) {
 			require.Eventually(t, func() bool { s := e.Stats(); return s.Active == 0 && s.Waiting == 0 }, time.Minute, time.Millisecond)
 		}
 		send := func(v int) {
-			require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, "to w", "", v) == nil }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(t.Context(), e, "to w", v) == nil }, time.Minute, time.Millisecond)
 		}
 		send(10)
 		require.Eventually(t, func() bool { return strings.Contains(log.String(), "received first") }, time.Minute, time.Millisecond)
@@ -252,7 +252,7 @@ func TestLinesAreKept(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(t.Context())
 		require.NoError(t, err)
-		page, err := e.Logs(t.Context(), run.ID(), cairn.LogFilter{Limit: 2})
+		page, err := e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{Limit: 2})
 		require.NoError(t, err)
 		require.True(t, page.More)
 		require.Len(t, page.Lines, 2)
@@ -266,38 +266,38 @@ func TestLinesAreKept(t *testing.T) {
 		require.Equal(t, "step", second.Step)
 		require.Equal(t, 1, second.Attempt)
 		require.Nil(t, second.Attrs)
-		page, err = e.Logs(t.Context(), run.ID(), cairn.LogFilter{Cursor: page.Cursor})
+		page, err = e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{Cursor: page.Cursor})
 		require.NoError(t, err)
 		require.Len(t, page.Lines, 1)
 		require.Equal(t, "ends", page.Lines[0].Message)
 		require.False(t, page.More)
 		cursor := page.Cursor
-		page, err = e.Logs(t.Context(), run.ID(), cairn.LogFilter{Cursor: cursor})
+		page, err = e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{Cursor: cursor})
 		require.NoError(t, err)
 		require.Empty(t, page.Lines)
 		require.Equal(t, cursor, page.Cursor, "one can go on asking from there")
-		page, err = e.Logs(t.Context(), run.ID(), cairn.LogFilter{Level: slog.LevelError})
+		page, err = e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{Level: slog.LevelError})
 		require.NoError(t, err)
 		require.Len(t, page.Lines, 1)
-		page, err = e.Logs(t.Context(), run.ID(), cairn.LogFilter{NewestFirst: true, Limit: 1})
+		page, err = e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{NewestFirst: true, Limit: 1})
 		require.NoError(t, err)
 		require.Equal(t, "ends", page.Lines[0].Message)
 		require.Contains(t, log.String(), "not kept", "the handler has its own level")
-		_, err = e.Logs(t.Context(), "nonsense", cairn.LogFilter{})
+		_, err = e.Run("nonsense").Logs(t.Context(), cairn.LogFilter{})
 		require.Error(t, err)
-		_, err = e.Logs(t.Context(), run.ID(), cairn.LogFilter{Cursor: "nonsense"})
+		_, err = e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{Cursor: "nonsense"})
 		require.Error(t, err)
 		stop(e)
 
 		quiet := open(cairn.Config{Logger: plainLog(&log)}, wf) // another process, which keeps nothing, reads them
-		page, err = quiet.Logs(t.Context(), run.ID(), cairn.LogFilter{})
+		page, err = quiet.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{})
 		require.NoError(t, err)
 		require.Len(t, page.Lines, 3)
 		other, err := wf.Start(t.Context(), quiet, 1)
 		require.NoError(t, err)
 		_, err = other.Result(t.Context())
 		require.NoError(t, err)
-		page, err = quiet.Logs(t.Context(), other.ID(), cairn.LogFilter{})
+		page, err = quiet.Run(other.ID()).Logs(t.Context(), cairn.LogFilter{})
 		require.NoError(t, err)
 		require.Empty(t, page.Lines)
 	})
@@ -324,7 +324,7 @@ func TestKeptLinesAreLimited(t *testing.T) {
 		require.NoError(t, err)
 		stop(e)
 		e = open(cairn.Config{}, wf)
-		page, err := e.Logs(t.Context(), run.ID(), cairn.LogFilter{})
+		page, err := e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{})
 		require.NoError(t, err)
 		require.Len(t, page.Lines, 5)
 		require.JSONEq(t, `{"i":17}`, string(page.Lines[0].Attrs))
@@ -368,7 +368,7 @@ func TestKeptLinesInVirtualTime(t *testing.T) {
 		begin := time.Now()
 		_, err = run.Result(t.Context())
 		require.NoError(t, err)
-		page, err := e.Logs(t.Context(), run.ID(), cairn.LogFilter{})
+		page, err := e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{})
 		require.NoError(t, err)
 		require.Len(t, page.Lines, 12)
 		for i, l := range page.Lines {

@@ -99,16 +99,16 @@ func TestMisuseFromOutside(t *testing.T) {
 	requireCode(t, "run_not_found", err)
 
 	unknown := "wrun_01KDVDNA00ABCDEFGHJKMNPQRS"
-	_, err = e.Describe(ctx, unknown)
+	_, err = e.Run(unknown).Describe(ctx)
 	requireCode(t, "run_not_found", err)
-	_, err = e.Describe(ctx, "nonsense")
+	_, err = e.Run("nonsense").Describe(ctx)
 	requireCode(t, "malformed", err)
-	for _, err := range e.History(ctx, unknown) {
+	for _, err := range e.Run(unknown).History(ctx) {
 		requireCode(t, "run_not_found", err)
 	}
-	requireCode(t, "run_not_found", e.Cancel(ctx, unknown, "", ""))
+	requireCode(t, "run_not_found", e.Run(unknown).Cancel(ctx, ""))
 	requireCode(t, "run_ended", run.Cancel(ctx, "too late"))
-	requireCode(t, "hook_not_found", cairn.Send(ctx, e, "no such token", "", 1))
+	requireCode(t, "hook_not_found", cairn.NewHook[int]("sent").Send(ctx, e, "no such token", 1))
 	_, err = e.List(ctx, cairn.Filter{Status: []cairn.Status{"asleep"}})
 	requireCode(t, "malformed", err)
 
@@ -124,28 +124,29 @@ func TestMisuseInside(t *testing.T) {
 	var child *cairn.Workflow[int, int]
 	var e *cairn.Engine
 	tests := map[string]struct {
-		code cairn.Code
-		text string
-		do   func(ctx cairn.Context) error
+		code  cairn.Code
+		text  string
+		parks bool // it is a mistake in the code
+		do    func(ctx cairn.Context) error
 	}{
-		"a name with a slash": {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.Do(ctx, "a/b", one); return err }},
-		"a key used twice": {code: "duplicate_key", do: func(ctx cairn.Context) error {
-			s := cairn.NewStep("s", func(context.Context, int) (int, error) { return 1, nil }).Key("k")
-			_, first := s.Do(ctx, 1)
-			_, second := s.Do(ctx, 1)
+		"a name with a slash": {code: "malformed", parks: true, do: func(ctx cairn.Context) error { _, err := cairn.Do(ctx, "a/b", one); return err }},
+		"a key used twice": {code: "duplicate_key", parks: true, do: func(ctx cairn.Context) error {
+			s := cairn.NewStep("s", func(context.Context, int) (int, error) { return 1, nil })
+			_, first := s.Do(ctx, 1, cairn.Key("k"))
+			_, second := s.Do(ctx, 1, cairn.Key("k"))
 			return errors.Join(first, second)
 		}},
-		"a durable call inside a step": {code: "concurrent_context", do: func(ctx cairn.Context) error {
+		"a durable call inside a step": {code: "concurrent_context", parks: true, do: func(ctx cairn.Context) error {
 			//cairnvet:ignore sharedcontext the misuse
 			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) }) //nolint:contextcheck // the misuse
 			return err
 		}},
-		"an answer to no request": {code: "malformed", text: "came through no hook", do: func(ctx cairn.Context) error { return (&cairn.Request[int]{}).Reply(ctx, 1) }},
-		"a result that cannot be stored": {text: "chan int", do: func(ctx cairn.Context) error {
+		"an answer to no request": {code: "malformed", text: "came through no hook", do: func(ctx cairn.Context) error { return (&cairn.Request[int, int]{}).Reply(ctx, 1) }},
+		"a result that cannot be stored": {code: "encode_failed", text: "chan int", parks: true, do: func(ctx cairn.Context) error {
 			_, err := cairn.Do(ctx, "s", func(context.Context) (chan int, error) { return nil, nil })
 			return err
 		}},
-		"an input that cannot be stored": {text: "func()", do: func(ctx cairn.Context) error {
+		"an input that cannot be stored": {code: "encode_failed", text: "func()", parks: true, do: func(ctx cairn.Context) error {
 			_, err := cairn.NewStep("s", func(context.Context, func()) (int, error) { return 1, nil }).Do(ctx, func() {})
 			return err
 		}},
@@ -153,14 +154,14 @@ func TestMisuseInside(t *testing.T) {
 			_, err := cairn.Do(ctx, "s", func(context.Context) ([]byte, error) { return tooLarge(), nil })
 			return err
 		}},
-		"a child that is not registered": {code: "not_registered", do: func(ctx cairn.Context) error {
+		"a child that is not registered": {code: "not_registered", parks: true, do: func(ctx cairn.Context) error {
 			_, err := cairn.NewWorkflow("nowhere", func(cairn.Context, int) (int, error) { return 0, nil }).Run(ctx, 0)
 			return err
 		}},
-		"a run started as from outside": {code: "in_workflow", do: func(ctx cairn.Context) error { _, err := child.Start(ctx, e, 0); return err }},
+		"a run started as from outside": {code: "in_workflow", parks: true, do: func(ctx cairn.Context) error { _, err := child.Start(ctx, e, 0); return err }},
 		"a race without branches":       {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.Race[int](ctx); return err }},
-		"three of two":                  {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.Some[int](ctx, 3); return err }},
-		"a panic":                       {code: "panic", text: "oops", do: func(cairn.Context) error { panic("oops") }},
+		"three of two":                  {code: "malformed", do: func(ctx cairn.Context) error { _, err := cairn.FirstN[int](ctx, 3); return err }},
+		"a panic":                       {code: "panic", text: "oops", parks: true, do: func(cairn.Context) error { panic("oops") }},
 		"a panic in a step": {code: "panic", text: "oops", do: func(ctx cairn.Context) error {
 			_, err := cairn.Do(ctx, "s", func(context.Context) (int, error) { panic("oops") })
 			return err
@@ -173,6 +174,12 @@ func TestMisuseInside(t *testing.T) {
 	for name, test := range tests {
 		_, err := result(t, e, wf, name)
 		require.Error(t, err, name)
+		if test.parks {
+			requireCode(t, "parked", err)
+			require.ErrorContains(t, err, string(test.code)+": ", name)
+			require.ErrorContains(t, err, test.text, name)
+			continue
+		}
 		if test.code != "" {
 			require.ErrorIs(t, err, cairn.NewError(test.code, ""), name)
 		}
@@ -217,7 +224,7 @@ func TestChangedInput(t *testing.T) {
 			}
 			sum += n
 		}
-		_, err := go1.Token(cairn.RunID(ctx)).Wait(ctx, 0)
+		_, err := go1.Token(cairn.RunID(ctx)).Wait(ctx)
 		return sum, err
 	})
 	for _, test := range []struct {
@@ -241,7 +248,7 @@ func TestChangedInput(t *testing.T) {
 		}, 10*time.Second, time.Millisecond)
 		require.NoError(t, waitUnowned(t, run))
 		changed = true
-		require.NoError(t, cairn.Send(t.Context(), e, run.ID(), "", 1))
+		require.NoError(t, cairn.NewHook[int]("sent").Send(t.Context(), e, run.ID(), 1))
 		if !test.parks {
 			out, err := run.Result(t.Context())
 			require.NoError(t, err, test.name)
@@ -254,7 +261,7 @@ func TestChangedInput(t *testing.T) {
 			return info.Phase == "parked"
 		}, 10*time.Second, time.Millisecond, test.name)
 		changed = false // the code is mended
-		require.NoError(t, e.Resume(t.Context(), run.ID(), "me"))
+		require.NoError(t, e.Run(run.ID()).By("me").Resume(t.Context()))
 		_, err = run.Result(t.Context())
 		require.NoError(t, err, test.name)
 	}
@@ -275,9 +282,9 @@ func waitUnowned(t *testing.T, run *cairn.Run[int]) error {
 func TestMisuseAcrossRuns(t *testing.T) {
 	t.Parallel()
 	var future *cairn.Future[int]
-	var hook *cairn.OpenHook[int]
+	var hook *cairn.OpenRequestHook[int, int]
 	var child *cairn.Child[int]
-	var request *cairn.Request[int]
+	var request *cairn.Request[int, int]
 	ready := make(chan struct{}, 10)
 	tell := cairn.NewStep("tell", func(context.Context, int) (int, error) { ready <- struct{}{}; return 0, nil })
 	small := cairn.NewWorkflow("small", func(cairn.Context, int) (int, error) { return 1, nil })
@@ -285,7 +292,7 @@ func TestMisuseAcrossRuns(t *testing.T) {
 		if future, err = cairn.Go(ctx, "branch", func(cairn.Context) (int, error) { return 1, nil }); err != nil {
 			return 0, err
 		}
-		if hook, err = cairn.NewHook[int]("hook").Open(ctx); err != nil {
+		if hook, err = cairn.NewRequestHook[int, int]("hook").Open(ctx); err != nil {
 			return 0, err
 		}
 		if child, err = small.StartChild(ctx, 0); err != nil {
@@ -294,13 +301,17 @@ func TestMisuseAcrossRuns(t *testing.T) {
 		if _, err = tell.Do(ctx, 0); err != nil {
 			return 0, err
 		}
-		if request, err = hook.ReceiveRequest(ctx, 0); err != nil {
+		if request, err = hook.Receive(ctx); err != nil {
 			return 0, err
 		}
 		if _, err = tell.Do(ctx, 1); err != nil {
 			return 0, err
 		}
-		return hook.Receive(ctx) // what it has made is of use as long as it waits, but not elsewhere
+		last, err := hook.Receive(ctx) // what it has made is of use as long as it waits, but not elsewhere
+		if err != nil {
+			return 0, err
+		}
+		return last.Value, nil
 	})
 	tests := map[string]func(ctx cairn.Context) error{
 		"wait": func(ctx cairn.Context) error { _, err := future.Wait(ctx); return err },
@@ -323,14 +334,15 @@ func TestMisuseAcrossRuns(t *testing.T) {
 	run, err := host.Start(t.Context(), e, 0)
 	require.NoError(t, err)
 	<-ready
-	require.NoError(t, cairn.Send(t.Context(), e, hook.Token(), "", 1))
+	require.NoError(t, cairn.NewHook[int]("sent").Send(t.Context(), e, hook.Token(), 1))
 	<-ready
 	for name := range tests {
 		_, err := result(t, e, guest, name)
-		requireCode(t, "concurrent_context", err)
+		requireCode(t, "parked", err)
+		require.ErrorContains(t, err, "concurrent_context: ", name)
 		require.ErrorContains(t, err, "another run", name)
 	}
-	require.NoError(t, cairn.Send(t.Context(), e, hook.Token(), "", 7))
+	require.NoError(t, cairn.NewHook[int]("sent").Send(t.Context(), e, hook.Token(), 7))
 	out, err := run.Result(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 7, out, "its host goes on as if nothing had happened")

@@ -142,7 +142,7 @@ func TestLooksAreTold(t *testing.T) {
 		fails := cairn.NewPoll("fails", time.Hour, func(context.Context, int) (int, bool, error) { return 0, false, errDeclined })
 		panics := cairn.NewPoll("panics", time.Hour, func(context.Context, int) (int, bool, error) { panic("oh") })
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (any, error) {
-			found, err := second.Key("k").Wait(ctx, 0)
+			found, err := second.Wait(ctx, 0, cairn.Key("k"))
 			if err != nil {
 				return nil, err
 			}
@@ -222,11 +222,11 @@ func finish(t *testing.T, e *cairn.Engine, parent *cairn.Workflow[int, int], tok
 // finishAfter lets it go on from its hook when it was evicted so often at least.
 func finishAfter(t *testing.T, e *cairn.Engine, parent *cairn.Workflow[int, int], tokens <-chan string, evictions int64) {
 	t.Helper()
-	run, err := parent.Start(t.Context(), e, 5, cairn.StartKey("once"))
+	run, err := parent.Start(t.Context(), e, 5, cairn.Key("once"))
 	require.NoError(t, err)
 	token := <-tokens
 	require.Eventually(t, func() bool { return e.Stats().Active == 0 && e.Stats().Evicted >= evictions }, time.Minute, time.Millisecond, "the run waits")
-	require.NoError(t, cairn.Send(t.Context(), e, token, "", 1))
+	require.NoError(t, cairn.NewHook[int]("sent").Send(t.Context(), e, token, 1))
 	out, err := run.Result(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 16, out)
@@ -240,9 +240,9 @@ func TestHooksAreToldWhatHappens(t *testing.T) {
 		parent, all := busy(tokens)
 		e := open(cairn.Config{Observe: l.hooks()}, all...)
 		finish(t, e, parent, tokens)
-		_, err := parent.Start(t.Context(), e, 5, cairn.StartKey("once"))
+		_, err := parent.Start(t.Context(), e, 5, cairn.Key("once"))
 		require.NoError(t, err)
-		require.Error(t, cairn.Send(t.Context(), e, "nobody's", "", 1))
+		require.Error(t, cairn.NewHook[int]("sent").Send(t.Context(), e, "nobody's", 1))
 		stats := e.Stats()
 		require.Positive(t, stats.Commands)
 		require.GreaterOrEqual(t, stats.Events, stats.Batches)
@@ -333,7 +333,7 @@ func TestHooksAreToldOfParkedRuns(t *testing.T) {
 		_, err = mustGet(t, changed, e, run.ID()).Result(t.Context())
 		require.Error(t, err)
 		require.Eventually(t, func() bool { return e.Stats().Parked == 1 }, time.Minute, time.Millisecond)
-		page, err := e.Logs(t.Context(), run.ID(), cairn.LogFilter{})
+		page, err := e.Run(run.ID()).Logs(t.Context(), cairn.LogFilter{})
 		require.NoError(t, err)
 		require.Len(t, page.Lines, 1, "the engine's own warning is kept with the run")
 		require.Contains(t, page.Lines[0].Message, "a run is parked")
@@ -474,7 +474,7 @@ func TestHooksThatCallTheEngine(t *testing.T) {
 		h := observe.Hooks{
 			Attempt: func(ctx context.Context, a observe.Attempt) (context.Context, func(observe.AttemptEnd)) {
 				<-ready
-				info, err := e.Describe(ctx, a.ID)
+				info, err := e.Run(a.ID).Describe(ctx)
 				if err != nil || info.Workflow != "echo" {
 					panic(err)
 				}

@@ -108,7 +108,7 @@ func TestATraceTravelsWithADelivery(t *testing.T) {
 	onEveryStoreWith(t, func(t *testing.T, open configured) {
 		received := make(chan observe.Received, 10)
 		hook := cairn.NewHook[int]("hook").Token("the token")
-		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) { return hook.Wait(ctx, time.Hour) })
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) { return hook.Wait(ctx, cairn.Timeout(time.Hour)) })
 		e := open(cairn.Config{MaxWaiting: -1, Observe: observe.Hooks{
 			Propagator: paper{},
 			Send: func(ctx context.Context, _ observe.Send) (context.Context, func(observe.Sent)) {
@@ -119,7 +119,7 @@ func TestATraceTravelsWithADelivery(t *testing.T) {
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
 		ctx := context.WithValue(t.Context(), traceKey{}, "the sender's")
-		require.Eventually(t, func() bool { return cairn.Send(ctx, e, "the token", "once", 7) == nil }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(ctx, e, "the token", 7, cairn.Key("once")) == nil }, time.Minute, time.Millisecond)
 		out, err := run.Result(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
@@ -127,7 +127,7 @@ func TestATraceTravelsWithADelivery(t *testing.T) {
 		require.Equal(t, map[string]string{"traceparent": "the sender's sent"}, r.Headers)
 		require.Equal(t, "hook", r.Hook)
 		require.Equal(t, run.ID(), r.ID)
-		for event, err := range e.History(t.Context(), run.ID()) {
+		for event, err := range e.Run(run.ID()).History(t.Context()) {
 			require.NoError(t, err)
 			if event.Type == "hook_received" {
 				var detail struct{ Headers map[string]string }

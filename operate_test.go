@@ -26,7 +26,7 @@ func within(t *testing.T) context.Context {
 func eventually(t *testing.T, e *cairn.Engine, run string, holds func(*cairn.RunInfo) bool) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		info, err := e.Describe(t.Context(), run)
+		info, err := e.Run(run).Describe(t.Context())
 		return err == nil && holds(info)
 	}, 20*time.Second, 5*time.Millisecond)
 }
@@ -72,12 +72,12 @@ func TestPauseWhileAStepIsUnderWay(t *testing.T) {
 		run, err := g.wf.Start(t.Context(), e, "x")
 		require.NoError(t, err)
 		<-g.begun
-		require.NoError(t, other.Pause(t.Context(), run.ID(), "look at it", "ann"))
-		require.NoError(t, other.Pause(t.Context(), run.ID(), "again", "bob"), "it is paused already")
-		info, err := e.Describe(t.Context(), run.ID())
+		require.NoError(t, other.Run(run.ID()).By("ann").Pause(t.Context(), "look at it"))
+		require.NoError(t, other.Run(run.ID()).By("bob").Pause(t.Context(), "again"), "it is paused already")
+		info, err := e.Run(run.ID()).Describe(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, cairn.StatusRunning, info.Status)
-		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, cairn.PhasePaused, info.Phase)
 		require.Equal(t, "paused", string(info.Error.Code))
 		require.Equal(t, "look at it", info.Error.Message)
 		close(g.letGo)
@@ -89,7 +89,7 @@ func TestPauseWhileAStepIsUnderWay(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded, "who waits for the result goes on waiting")
 		require.Zero(t, g.seconds.Load())
 
-		require.NoError(t, other.Resume(t.Context(), run.ID(), "ann"))
+		require.NoError(t, other.Run(run.ID()).By("ann").Resume(t.Context()))
 		out, err := run.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, "x12", out)
@@ -102,7 +102,7 @@ func TestPauseWhileAStepIsUnderWay(t *testing.T) {
 func stepsDone(t *testing.T, e *cairn.Engine, run string) []string {
 	t.Helper()
 	var keys []string
-	for h, err := range e.History(t.Context(), run) {
+	for h, err := range e.Run(run).History(t.Context()) {
 		require.NoError(t, err)
 		if h.Type == "step_completed" {
 			keys = append(keys, h.Key)
@@ -123,7 +123,7 @@ func TestPauseWhileASleepEnds(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		info, err := run.Describe(e.Context())
 		require.NoError(t, err)
-		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, cairn.PhasePaused, info.Phase)
 		require.Len(t, info.Waits, 1)
 		require.Equal(t, "sleep", info.Waits[0].Kind)
 		resumed := time.Now()
@@ -140,7 +140,7 @@ func TestSendWhilePaused(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
 		mail := cairn.NewHook[string]("mail")
-		wf := cairn.NewWorkflow("reader", func(ctx cairn.Context, _ struct{}) (string, error) { return mail.Wait(ctx, time.Hour) })
+		wf := cairn.NewWorkflow("reader", func(ctx cairn.Context, _ struct{}) (string, error) { return mail.Wait(ctx, cairn.Timeout(time.Hour)) })
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, struct{}{})
 		require.NoError(t, err)
@@ -152,10 +152,10 @@ func TestSendWhilePaused(t *testing.T) {
 			return token != ""
 		})
 		require.NoError(t, run.Pause(t.Context(), "later"))
-		require.NoError(t, cairn.Send(t.Context(), e, token, "", "hello"))
+		require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, token, "hello"))
 		info, err := run.Describe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, cairn.PhasePaused, info.Phase)
 		require.NoError(t, run.Resume(t.Context()))
 		out, err := run.Result(within(t))
 		require.NoError(t, err)
@@ -235,29 +235,29 @@ func TestDelete(t *testing.T) {
 	everywhere(t, func(t *testing.T, start starter) {
 		wf := cairn.NewWorkflow("short", func(ctx cairn.Context, d time.Duration) (string, error) { return "done", cairn.Sleep(ctx, d) })
 		e, other := start(wf), start(wf)
-		run, err := wf.Start(t.Context(), e, time.Millisecond, cairn.StartKey("k"))
+		run, err := wf.Start(t.Context(), e, time.Millisecond, cairn.Key("k"))
 		require.NoError(t, err)
 		_, err = run.Result(within(t))
 		require.NoError(t, err)
-		require.NoError(t, other.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "seen"}))
+		require.NoError(t, other.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{Name: "seen"}))
 		fork, err := wf.Fork(t.Context(), e, run.ID(), cairn.Fork{From: "sleep"})
 		require.NoError(t, err)
-		require.NoError(t, e.Delete(t.Context(), run.ID()))
+		require.NoError(t, e.Run(run.ID()).Delete(t.Context()))
 		_, err = run.Result(within(t))
 		require.ErrorContains(t, err, "run_not_found")
 		for _, gone := range []error{
-			other.Annotate(t.Context(), run.ID(), cairn.Annotation{Name: "late"}), other.Cancel(t.Context(), run.ID(), "", ""),
-			other.SetAttributes(t.Context(), run.ID(), amount.Value(1)), e.Delete(t.Context(), run.ID()), other.Pause(t.Context(), run.ID(), "", ""),
+			other.Run(run.ID()).Annotate(t.Context(), cairn.Annotation{Name: "late"}), other.Run(run.ID()).Cancel(t.Context(), ""),
+			other.Run(run.ID()).SetAttributes(t.Context(), amount.Value(1)), e.Run(run.ID()).Delete(t.Context()), other.Run(run.ID()).Pause(t.Context(), ""),
 		} {
 			require.ErrorContains(t, gone, "run_not_found")
 		}
 		out, err := fork.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, "done", out, "a fork does not need what it was made of")
-		again, err := wf.Start(t.Context(), e, time.Hour, cairn.StartKey("k"))
+		again, err := wf.Start(t.Context(), e, time.Hour, cairn.Key("k"))
 		require.NoError(t, err)
 		require.NotEqual(t, run.ID(), again.ID())
-		require.ErrorContains(t, e.Delete(t.Context(), again.ID()), "has not ended")
+		require.ErrorContains(t, e.Run(again.ID()).Delete(t.Context()), "has not ended")
 	})
 }
 
@@ -274,7 +274,7 @@ func TestAPauseCostsNoAttempt(t *testing.T) {
 			time.Sleep(10 * time.Second) // its start is recorded
 			return "", errors.New("no")
 		}).Retry(cairn.RetryPolicy{Attempts: 3, First: time.Minute, Factor: 1})
-		wf := cairn.NewWorkflow("w", step.Do)
+		wf := cairn.NewWorkflow("w", plain(step.Do))
 		cairntest.Run(t, func(e *cairntest.Env) {
 			run, err := wf.Start(e.Context(), e.Engine(), 0)
 			require.NoError(t, err)
@@ -319,11 +319,11 @@ func TestDeleteOfAChild(t *testing.T) {
 		page, err := e.Engine().List(e.Context(), cairn.Filter{ParentID: run.ID()})
 		require.NoError(t, err)
 		require.Len(t, page.Runs, 2)
-		require.ErrorContains(t, e.Engine().Delete(e.Context(), page.Runs[0].ID), "has not ended and may want its result")
-		require.NoError(t, e.Engine().Delete(e.Context(), page.Runs[1].ID), "nobody waits for a detached one")
+		require.ErrorContains(t, e.Engine().Run(page.Runs[0].ID).Delete(e.Context()), "has not ended and may want its result")
+		require.NoError(t, e.Engine().Run(page.Runs[1].ID).Delete(e.Context()), "nobody waits for a detached one")
 		out, err := run.Result(e.Context())
 		require.NoError(t, err)
 		require.Equal(t, "result", out)
-		require.NoError(t, e.Engine().Delete(e.Context(), page.Runs[0].ID))
+		require.NoError(t, e.Engine().Run(page.Runs[0].ID).Delete(e.Context()))
 	}, wf, kid)
 }

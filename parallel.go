@@ -3,10 +3,13 @@ package cairn
 import (
 	"errors"
 	"iter"
+	"slices"
+	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
 // Future is the result of a branch.
@@ -15,16 +18,33 @@ type Future[T any] struct {
 	value T
 }
 
-// Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. The name, and how often it is used, identify it. A branch that
-// nobody has waited for when the workflow returns ends with it, without a trace of what it does from then on.
-func Go[T any](ctx Context, name string, fn func(Context) (T, error)) (*Future[T], error) {
-	return GoKey(ctx, name, "", fn)
+// branchCall is a branch that is started.
+type branchCall struct {
+	spec  engine.BranchSpec
+	limit time.Duration // 0: none
 }
 
-// GoKey is [Go] with a key of its own for the branch, instead of being the n-th use of the name.
-func GoKey[T any](ctx Context, name, key string, fn func(Context) (T, error)) (*Future[T], error) {
+// Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. The name, and how often it is used, identify it, or a [Key]. A branch that
+// nobody has waited for when the workflow returns ends with it, without a trace of what it does from then on.
+func Go[T any](ctx Context, name string, fn func(Context) (T, error), opts ...BranchOption) (*Future[T], error) {
+	call := branchCall{spec: engine.BranchSpec{Name: name}}
+	for _, o := range opts {
+		o.branchOption(&call)
+	}
+	if call.limit != 0 {
+		unlimited := fn
+		fn = func(ctx Context) (T, error) {
+			limited, stop := WithTimeout(ctx, call.limit)
+			defer stop()
+			return unlimited(limited)
+		}
+	}
+	return startBranch(ctx, call.spec, fn)
+}
+
+func startBranch[T any](ctx Context, spec engine.BranchSpec, fn func(Context) (T, error)) (*Future[T], error) {
 	f := &Future[T]{}
-	inner, err := ctx.branch().Go(name, key, func(b *engine.Branch) (journal.Payload, error) {
+	inner, err := ctx.branch().Go(spec, func(b *engine.Branch) (journal.Payload, error) {
 		v, err := fn(newContext(b))
 		f.value = v
 		return nil, err
@@ -85,19 +105,14 @@ func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
 	return first[0].result()
 }
 
-// Some waits until m branches have ended well, and returns what they returned, in the order in which they ended. The others have lost, as in
+// FirstN waits until m branches have ended well, and returns what they returned, in the order in which they ended. The others have lost, as in
 // a [Race]. If so many fail that m cannot succeed any more, the error joins theirs.
-func Some[T any](ctx Context, m int, futures ...*Future[T]) ([]T, error) {
+func FirstN[T any](ctx Context, m int, futures ...*Future[T]) ([]T, error) {
 	if m < 0 || m > len(futures) {
 		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "%d of %d branches cannot succeed", m, len(futures))
 	}
 	enough := func(ended []*engine.Future) bool {
-		failed := 0
-		for _, f := range ended {
-			if f.Failed() {
-				failed++
-			}
-		}
+		failed := failures(ended)
 		return len(ended)-failed >= m || failed > len(futures)-m
 	}
 	ended, err := choose(ctx, futures, engine.Choice{Name: "some", Close: true, Enough: enough})
@@ -119,8 +134,18 @@ func Some[T any](ctx Context, m int, futures ...*Future[T]) ([]T, error) {
 	return out, nil
 }
 
+func failures(ended []*engine.Future) int {
+	failed := 0
+	for _, f := range ended {
+		if f.Failed() {
+			failed++
+		}
+	}
+	return failed
+}
+
 // AsCompleted iterates over branches in the order in which they end; it is the same order whenever the workflow is executed again. Each is
-// given with its place among the futures. Who leaves the loop early leaves the other branches running.
+// given with its place among the futures. Breaking out of the loop leaves the other branches running.
 func AsCompleted[T any](ctx Context, futures ...*Future[T]) iter.Seq2[int, *Future[T]] {
 	return func(yield func(int, *Future[T]) bool) {
 		rest := make(map[*Future[T]]int, len(futures))
@@ -164,33 +189,115 @@ func choose[T any](ctx Context, futures []*Future[T], c engine.Choice) ([]*Futur
 	return out, err
 }
 
+// mapCall is a map over items.
+type mapCall struct {
+	key      any // func(In) string; nil: by place
+	failFast bool
+}
+
 // Map calls fn for each item in a branch of its own, at most limit of them at the same time (0: all), and returns the results in the order of the
-// items. The error joins those of the items that failed.
-func Map[In, Out any](ctx Context, name string, items []In, limit int, fn func(Context, In) (Out, error)) ([]Out, error) {
-	return mapItems(ctx, name, items, limit, func(int) string { return "" }, fn)
-}
-
-// MapKey is [Map] with a key for each item: what is finished is found by it, also if the items come in another order when the
-// workflow is executed again.
-func MapKey[In, Out any](ctx Context, name string, items []In, limit int, key func(In) string, fn func(Context, In) (Out, error)) ([]Out, error) {
-	return mapItems(ctx, name, items, limit, func(i int) string { return key(items[i]) }, fn)
-}
-
-func mapItems[In, Out any](ctx Context, name string, items []In, limit int, key func(int) string, fn func(Context, In) (Out, error)) ([]Out, error) {
-	futures := make([]*Future[Out], len(items))
-	room := ctx.branch().Limit(limit)
-	for i, item := range items {
-		if err := room.Enter(); err != nil {
-			return nil, err
+// items. The error joins those of the items that failed; see [FailFast].
+//
+// What is finished is found by the place of its item, or by a key: see [KeyBy]. If another item stands in that place when the workflow is executed
+// again, the run is parked with the code mismatch, because the record would be that of another item.
+func Map[In, Out any](ctx Context, name string, items []In, limit int, fn func(Context, In) (Out, error), opts ...MapOption) ([]Out, error) {
+	var call mapCall
+	for _, o := range opts {
+		o.mapOption(&call)
+	}
+	m := mapping[In, Out]{ctx: ctx, name: name, fn: fn, room: ctx.branch().Limit(limit)}
+	if call.key != nil {
+		key, ok := call.key.(func(In) string)
+		if !ok {
+			return nil, ctx.branch().Halt(cairnerr.Errorf(cairnerr.CodeMalformed, "map %q: KeyBy got a %T, and the items are %T", name, call.key, items))
 		}
-		f, err := GoKey(ctx, name, key(i), func(ctx Context) (Out, error) {
-			defer room.Leave()
-			return fn(ctx, item)
-		})
+		m.key = key
+	}
+	if call.failFast {
+		m.room = nil // it counts them itself
+		return m.failFast(items, limit)
+	}
+	futures := make([]*Future[Out], 0, len(items))
+	for _, item := range items {
+		f, err := m.start(item)
 		if err != nil {
 			return nil, err
 		}
-		futures[i] = f
+		futures = append(futures, f)
 	}
 	return All(ctx, futures...)
+}
+
+// mapping is a map that is under way.
+type mapping[In, Out any] struct {
+	ctx  Context
+	name string
+	fn   func(Context, In) (Out, error)
+	key  func(In) string // nil: by place
+	room *engine.Room
+}
+
+// start starts the branch of an item, as soon as there is room for it.
+func (m *mapping[In, Out]) start(item In) (*Future[Out], error) {
+	if err := m.room.Enter(); err != nil {
+		return nil, err
+	}
+	spec := engine.BranchSpec{Name: m.name}
+	if m.key != nil {
+		spec.Key = m.key(item)
+	} else if digest, err := payload.ItemDigest(item); err == nil { // what cannot be stored is not compared
+		spec.Item = digest
+	}
+	return startBranch(m.ctx, spec, func(ctx Context) (Out, error) {
+		defer m.room.Leave()
+		return m.fn(ctx, item)
+	})
+}
+
+// failFast starts the items, and ends with the first that fails. What is begun follows from recorded decisions, so it is the same when the workflow is executed again.
+func (m *mapping[In, Out]) failFast(items []In, limit int) ([]Out, error) {
+	if limit <= 0 {
+		limit = len(items)
+	}
+	out := make([]Out, len(items))
+	places := map[*Future[Out]]int{}
+	var running []*Future[Out]
+	for next := 0; next < len(items) || len(running) > 0; {
+		for ; next < len(items) && len(running) < limit; next++ {
+			f, err := m.start(items[next])
+			if err != nil {
+				return nil, err
+			}
+			places[f] = next
+			running = append(running, f)
+		}
+		// With all items begun only a failure matters; before that each end lets another item begin.
+		last := next == len(items)
+		ended, err := choose(m.ctx, running, engine.Choice{Name: "map", Close: last, Enough: func(ended []*engine.Future) bool {
+			return failures(ended) > 0 || !last && len(ended) > 0
+		}})
+		if err != nil {
+			return nil, err
+		}
+		var failed []error
+		for _, f := range ended {
+			if out[places[f]], err = f.result(); err != nil {
+				failed = append(failed, err)
+			}
+		}
+		running = slices.DeleteFunc(running, func(f *Future[Out]) bool { return slices.Contains(ended, f) })
+		if len(failed) > 0 {
+			return nil, errors.Join(append(failed, m.close(running, last))...)
+		}
+	}
+	return out, nil
+}
+
+// close lets branches lose that are still running.
+func (m *mapping[In, Out]) close(running []*Future[Out], closed bool) error {
+	if closed || len(running) == 0 {
+		return nil
+	}
+	_, err := choose(m.ctx, running, engine.Choice{Name: "map", Close: true, Enough: func([]*engine.Future) bool { return true }})
+	return err
 }

@@ -72,7 +72,7 @@ func TestSome(t *testing.T) {
 				}
 				futures = append(futures, f)
 			}
-			votes, err := cairn.Some(ctx, 3, futures...)
+			votes, err := cairn.FirstN(ctx, 3, futures...)
 			slices.Sort(votes) // who is first among those that are due at the same time is left open
 			return fmt.Sprint(votes), err
 		})
@@ -98,7 +98,7 @@ func TestAsCompleted(t *testing.T) {
 			var futures []*cairn.Future[string]
 			for i := range 3 {
 				f, err := cairn.Go(ctx, "branch", func(ctx cairn.Context) (string, error) {
-					v, err := hook.Token(fmt.Sprint("branch ", i)).Wait(ctx, 0)
+					v, err := hook.Token(fmt.Sprint("branch ", i)).Wait(ctx)
 					if err != nil {
 						return "", err
 					}
@@ -128,7 +128,7 @@ func TestAsCompleted(t *testing.T) {
 		require.NoError(t, err)
 		for _, i := range []int{1, 2, 0} {
 			require.Eventually(t, func() bool {
-				return cairn.Send(t.Context(), e, fmt.Sprint("branch ", i), "", fmt.Sprint("branch ", i)) == nil
+				return cairn.NewHook[string]("sent").Send(t.Context(), e, fmt.Sprint("branch ", i), fmt.Sprint("branch ", i)) == nil
 			}, 10*time.Second, time.Millisecond)
 			require.Eventually(t, func() bool { _, seen := counts.Load(fmt.Sprint("saw ", i)); return seen }, 10*time.Second, time.Millisecond)
 		}
@@ -148,14 +148,14 @@ func TestMapIsBoundedAndOrdered(t *testing.T) {
 			for i := range items {
 				items[i] = i
 			}
-			out, err := cairn.MapKey(ctx, "item", items, 4, func(i int) string { return fmt.Sprint(i) }, func(ctx cairn.Context, i int) (int, error) {
+			out, err := cairn.Map(ctx, "item", items, 4, func(ctx cairn.Context, i int) (int, error) {
 				return cairn.Do(ctx, "work", func(context.Context) (int, error) {
 					most.Store(max(most.Load(), now.Add(1)))
 					time.Sleep(time.Millisecond)
 					now.Add(-1)
 					return i, nil
 				})
-			})
+			}, cairn.KeyBy(func(i int) string { return fmt.Sprint(i) }))
 			if err != nil {
 				return 0, err
 			}

@@ -6,52 +6,51 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
-// Poll is a check that is repeated until it succeeds: has the file arrived, is the build done. Looks that find nothing leave no trace; the outcome is
-// one event. Between two looks the run waits like any other, and costs nothing.
+// Poll is a check that is repeated until it succeeds: has the file arrived, is the build done. Checks that find nothing leave no trace; the outcome is
+// one event. Between two checks the run waits like any other, and costs nothing.
 type Poll[In, Out any] struct {
 	spec  engine.PollSpec
 	check func(context.Context, In) (Out, bool, error)
-	limit time.Duration
 }
 
 // NewPoll defines a poll. The check returns true when its value is the answer, and an error when asking again is of no use. With an interval of 0 it is repeated only
-// when somebody says so with [Run.Push].
+// when somebody says so with [Run.PollNow].
 func NewPoll[In, Out any](name string, every time.Duration, check func(context.Context, In) (Out, bool, error)) Poll[In, Out] {
 	return Poll[In, Out]{spec: engine.PollSpec{Name: name, Every: every}, check: check}
 }
 
-// Key returns the poll for one call that is identified by a key of its own.
-func (p Poll[In, Out]) Key(key string) Poll[In, Out] {
-	p.spec.Key = key
+// Name returns the permanent name of the poll.
+func (p Poll[In, Out]) Name() string { return p.spec.Name }
+
+// Retry returns the poll with a policy for checks that fail: see [Retry].
+func (p Poll[In, Out]) Retry(policy RetryPolicy) Poll[In, Out] {
+	p.spec.Retry = engine.Retry(policy)
 	return p
 }
 
-// Within returns the poll such that it fails with [ErrTimeout] when nothing was found for so long.
-func (p Poll[In, Out]) Within(d time.Duration) Poll[In, Out] {
-	p.limit = d
+// Timeout returns the poll such that it fails with [ErrTimeout] when nothing was found for so long.
+func (p Poll[In, Out]) Timeout(d time.Duration) Poll[In, Out] {
+	p.spec.Until = within(d)
 	return p
 }
 
-// Wait waits until the check succeeds. It looks at once, then at each interval, and whenever somebody calls [Run.Push].
-func (p Poll[In, Out]) Wait(ctx Context, in In) (Out, error) {
-	var out Out
-	spec := p.spec
-	if p.limit != 0 {
-		spec.Until = after(p.limit)
+// Wait waits until the check succeeds. It checks at once, then at each interval, and whenever somebody calls [Run.PollNow].
+func (p Poll[In, Out]) Wait(ctx Context, in In, opts ...PollOption) (Out, error) {
+	spec, check := p.spec, p.check
+	for _, o := range opts {
+		o.pollOption(&spec)
 	}
-	found, err := ctx.branch().Poll(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
-		v, ready, err := p.check(engine.WithInfo(ctx, info), in)
+	var out Out
+	spec.Into = &out
+	_, err := ctx.branch().Poll(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
+		v, ready, err := check(engine.WithInfo(ctx, info), in)
 		if err != nil || !ready {
 			return nil, false, err
 		}
-		encoded, err := payload.Encode(v)
+		encoded, err := engine.Result("the result of poll "+info.Key, v)
 		return encoded, err == nil, err
 	})
-	if err != nil {
-		return out, err
-	}
-	return out, payload.Decode(found, &out)
+	return out, err
 }

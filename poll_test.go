@@ -20,7 +20,7 @@ func TestPoll(t *testing.T) {
 		often := cairn.NewPoll("often", 10*time.Millisecond, func(_ context.Context, n int) (string, bool, error) {
 			return "found", looks.Add(1) >= int32(n), nil
 		})
-		never := cairn.NewPoll("never", 10*time.Millisecond, func(context.Context, int) (string, bool, error) { return "", false, nil }).Within(50 * time.Millisecond)
+		never := cairn.NewPoll("never", 10*time.Millisecond, func(context.Context, int) (string, bool, error) { return "", false, nil }).Timeout(50 * time.Millisecond)
 		broken := cairn.NewPoll("broken", time.Hour, func(context.Context, int) (string, bool, error) { return "", false, errDeclined })
 		wf := cairn.NewWorkflow("poll", func(ctx cairn.Context, n int) (string, error) {
 			out, err := often.Wait(ctx, n)
@@ -43,7 +43,7 @@ func TestPoll(t *testing.T) {
 		require.Equal(t, "found", out)
 		require.EqualValues(t, 5, looks.Load())
 		var events []string
-		for event, err := range e.History(t.Context(), run.ID()) {
+		for event, err := range e.Run(run.ID()).History(t.Context()) {
 			require.NoError(t, err)
 			if event.Key == "often" {
 				events = append(events, event.Type)
@@ -73,13 +73,13 @@ func TestPush(t *testing.T) {
 				require.NoError(t, err)
 				require.Eventually(t, func() bool { return looks.Load() == 1 }, 10*time.Second, time.Millisecond)
 				arrived.Store(true)
-				require.NoError(t, run.Push(t.Context()))
+				require.NoError(t, run.PollNow(t.Context()))
 				out, err := run.Result(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, "content", out)
-				require.NoError(t, e.Push(t.Context(), run.ID()), "it has ended: there is nothing to look for")
-				requireCode(t, "malformed", e.Push(t.Context(), "run 7"))
-				requireCode(t, "run_not_found", e.Push(t.Context(), "wrun_01JD0000000000000000000000"))
+				require.NoError(t, e.Run(run.ID()).PollNow(t.Context()), "it has ended: there is nothing to look for")
+				requireCode(t, "malformed", e.Run("run 7").PollNow(t.Context()))
+				requireCode(t, "run_not_found", e.Run("wrun_01JD0000000000000000000000").PollNow(t.Context()))
 			})
 		}
 	})

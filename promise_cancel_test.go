@@ -40,15 +40,15 @@ func underWay(begun chan<- string) (waits map[string]func(cairn.Context) error, 
 		"retry": func(ctx cairn.Context) error { _, err := failing.Do(ctx, 0); return err },
 		"sleep": func(ctx cairn.Context) error { _, err := nap(ctx); return err },
 		"deadline": func(ctx cairn.Context) error {
-			limited, stop, err := cairn.WithTimeout(ctx, time.Hour)
-			if err != nil {
-				return err
-			}
+			limited, stop := cairn.WithTimeout(ctx, time.Hour)
 			defer stop()
 			return cairn.Sleep(limited, 2*time.Hour)
 		},
-		"poll":  func(ctx cairn.Context) error { _, err := never.Wait(ctx, 0); return err },
-		"hook":  func(ctx cairn.Context) error { _, err := cairn.NewHook[int]("hook").Wait(ctx, time.Hour); return err },
+		"poll": func(ctx cairn.Context) error { _, err := never.Wait(ctx, 0); return err },
+		"hook": func(ctx cairn.Context) error {
+			_, err := cairn.NewHook[int]("hook").Wait(ctx, cairn.Timeout(time.Hour))
+			return err
+		},
 		"child": func(ctx cairn.Context) error { _, err := child.Run(ctx, 0); return err },
 		"map": func(ctx cairn.Context) error {
 			_, err := cairn.Map(ctx, "item", []int{1, 2, 3}, 2, func(ctx cairn.Context, _ int) (int, error) { return nap(ctx) })

@@ -82,7 +82,7 @@ func TestPromiseChange(t *testing.T) {
 						return "", err
 					}
 				}
-				return cairn.NewHook[string]("go").Token(token).Wait(ctx, 0)
+				return cairn.NewHook[string]("go").Token(token).Wait(ctx)
 			})
 			d := newDeploys(t, wf, k.child)
 			k.client = func() *cairn.Engine { return d.e }
@@ -95,7 +95,7 @@ func TestPromiseChange(t *testing.T) {
 				waitsFor(t, d.e, run.ID(), token)
 				version.Store(v)
 				d.next()
-				require.NoError(t, cairn.Send(t.Context(), d.e, token, "", "!"))
+				require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), d.e, token, "!"))
 				run, err = wf.Get(t.Context(), d.e, run.ID())
 				require.NoError(t, err)
 				out, err := run.Result(within(t))
@@ -121,8 +121,8 @@ func TestAnotherKindParks(t *testing.T) {
 	step := cairn.NewStep("x", func(context.Context, string) (string, error) { return "x", nil })
 	poll := cairn.NewPoll("x", time.Minute, func(context.Context, string) (string, bool, error) { return "x", true, nil })
 	kinds := map[string]func(cairn.Context, string) (string, error){
-		"step": step.Do,
-		"wait": poll.Wait,
+		"step": plain(step.Do),
+		"wait": plain(poll.Wait),
 		"hook": func(ctx cairn.Context, _ string) (string, error) {
 			_, err := cairn.NewHook[string]("x").Open(ctx)
 			return "x", err
@@ -145,7 +145,7 @@ func TestAnotherKindParks(t *testing.T) {
 					if _, err := kind(ctx, "in"); err != nil {
 						return "", err
 					}
-					return cairn.NewHook[string]("go").Token(token).Wait(ctx, 0)
+					return cairn.NewHook[string]("go").Token(token).Wait(ctx)
 				})
 				d := newDeploys(t, wf, child)
 				run, err := wf.Start(t.Context(), d.e, "token")
@@ -153,7 +153,7 @@ func TestAnotherKindParks(t *testing.T) {
 				waitsFor(t, d.e, run.ID(), "token")
 				changed.Store(true)
 				d.next()
-				require.NoError(t, cairn.Send(t.Context(), d.e, "token", "", "!"))
+				require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), d.e, "token", "!"))
 				run, err = wf.Get(t.Context(), d.e, run.ID())
 				require.NoError(t, err)
 				eventually(t, d.e, run.ID(), func(info *cairn.RunInfo) bool { return info.Phase == "parked" })
@@ -192,7 +192,7 @@ func TestAWinnerThatIsGone(t *testing.T) {
 		if _, err := cairn.Race(ctx, futures...); err != nil {
 			return "", err
 		}
-		return cairn.NewHook[string]("go").Token(token).Wait(ctx, 0)
+		return cairn.NewHook[string]("go").Token(token).Wait(ctx)
 	})
 	d := newDeploys(t, wf)
 	run, err := wf.Start(t.Context(), d.e, "token")
@@ -200,7 +200,7 @@ func TestAWinnerThatIsGone(t *testing.T) {
 	waitsFor(t, d.e, run.ID(), "token")
 	changed.Store(true)
 	d.next()
-	require.NoError(t, cairn.Send(t.Context(), d.e, "token", "", "!"))
+	require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), d.e, "token", "!"))
 	run, err = wf.Get(t.Context(), d.e, run.ID())
 	require.NoError(t, err)
 	eventually(t, d.e, run.ID(), func(info *cairn.RunInfo) bool { return info.Phase == "parked" })

@@ -37,7 +37,7 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 	wait := func(ctx cairn.Context, token string) error { // the run is dropped here, and executed from the beginning
 		clean, stop := cairn.Cleanup(ctx, time.Minute)
 		defer stop()
-		_, err := again.Token(token).Wait(clean, 0)
+		_, err := again.Token(token).Wait(clean)
 		return err
 	}
 
@@ -91,10 +91,7 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 	})
 	limited := cairn.NewWorkflow("limited", func(ctx cairn.Context, token string) (string, error) {
 		var seen notes
-		short, stop, err := cairn.WithTimeout(ctx, time.Second)
-		if err != nil {
-			return "", err
-		}
+		short, stop := cairn.WithTimeout(ctx, time.Second)
 		defer stop()
 		if err := small(short, "a"); err != nil {
 			return "", err
@@ -110,7 +107,7 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 
 	recorded := func(t *testing.T, e *cairn.Engine, id, key string) bool {
 		t.Helper()
-		for event, err := range e.History(t.Context(), id) {
+		for event, err := range e.Run(id).History(t.Context()) {
 			require.NoError(t, err)
 			if event.Key == key {
 				return true
@@ -139,9 +136,9 @@ func TestContextsEndWhereTheyEnded(t *testing.T) {
 				}
 				for range 3 { // each time, an evicted run is executed from the beginning
 					require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "again-"+name); return err == nil }, 10*time.Second, time.Millisecond)
-					require.NoError(t, run.Push(t.Context()))
+					require.NoError(t, run.PollNow(t.Context()))
 				}
-				require.NoError(t, cairn.Send(t.Context(), e, "again-"+name, "", 7))
+				require.NoError(t, cairn.NewHook[int]("sent").Send(t.Context(), e, "again-"+name, 7))
 				out, err := run.Result(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, c.want, out)

@@ -82,7 +82,7 @@ func TestAForkHasTheAttributesOfItsBeginning(t *testing.T) {
 			if err := cairn.Sleep(ctx, time.Millisecond); err != nil {
 				return 0, err
 			}
-			if _, err := cairn.NewHook[string]("go").Wait(ctx, 0); err != nil {
+			if _, err := cairn.NewHook[string]("go").Wait(ctx); err != nil {
 				return 0, err
 			}
 			return 0, cairn.SetAttributes(ctx, promised.Value("late"), amount.Remove())
@@ -115,15 +115,15 @@ func TestForkOfACancelledRun(t *testing.T) {
 		step := text(&counts)
 		wf := cairn.NewWorkflow("order", func(ctx cairn.Context, _ int) (string, error) {
 			for _, what := range []string{"charge", "tell"} {
-				if _, err := step.Key(what).Do(ctx, what); err != nil {
+				if _, err := step.Do(ctx, what, cairn.Key(what)); err != nil {
 					return "", err
 				}
 			}
-			address, err := cairn.NewHook[string]("address").Wait(ctx, 0)
+			address, err := cairn.NewHook[string]("address").Wait(ctx)
 			if err != nil {
 				clean, done := cairn.Cleanup(ctx, time.Minute)
 				defer done()
-				_, undone := step.Key("refund").Do(clean, "refund")
+				_, undone := step.Do(clean, "refund", cairn.Key("refund"))
 				return "", errors.Join(err, undone)
 			}
 			return "shipped to " + address, nil
@@ -190,7 +190,7 @@ func TestForkOfAPausedRun(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
-			more, err := wait.Wait(ctx, 0)
+			more, err := wait.Wait(ctx)
 			return out + more, err
 		})
 		e := start(wf, g.wf)
@@ -207,7 +207,7 @@ func TestForkOfAPausedRun(t *testing.T) {
 		require.EqualValues(t, 1, g.firsts.Load())
 		info, err := run.Describe(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, cairn.PhasePaused, info.Phase)
 	})
 }
 
@@ -230,7 +230,7 @@ func TestIdempotencyKeys(t *testing.T) {
 		}
 		return key, nil
 	}).Retry(cairn.RetryPolicy{Attempts: 5, First: time.Second})
-	wf := cairn.NewWorkflow("w", step.Do)
+	wf := cairn.NewWorkflow("w", plain(step.Do))
 	cairntest.Run(t, func(e *cairntest.Env) {
 		run, err := wf.Start(e.Context(), e.Engine(), "a")
 		require.NoError(t, err)

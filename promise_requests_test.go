@@ -39,18 +39,18 @@ func TestSentTwiceReceivedOnce(t *testing.T) {
 		waitsFor(t, e, run.ID(), "box")
 		for range 3 {
 			for _, from := range []*cairn.Engine{e, other} {
-				require.NoError(t, cairn.Send(t.Context(), from, "box", "one", "a"))
+				require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), from, "box", "a", cairn.Key("one")))
 			}
 		}
-		requireCode(t, "receipt_conflict", cairn.Send(t.Context(), e, "box", "one", "x"))
-		require.NoError(t, cairn.Send(t.Context(), e, "box", "two", "b"))
+		requireCode(t, "receipt_conflict", cairn.NewHook[string]("sent").Send(t.Context(), e, "box", "x", cairn.Key("one")))
+		require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, "box", "b", cairn.Key("two")))
 		for range 2 { // without a key they are two
-			require.NoError(t, cairn.Send(t.Context(), e, "box", "", "c"))
+			require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, "box", "c"))
 		}
 		out, err := run.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, "abcc", out)
-		require.Error(t, cairn.Send(t.Context(), e, "box", "three", "d"), "nothing is received after the end")
+		require.Error(t, cairn.NewHook[string]("sent").Send(t.Context(), e, "box", "d", cairn.Key("three")), "nothing is received after the end")
 	})
 }
 
@@ -67,7 +67,7 @@ func TestOneSenderWins(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			_, err = cairn.NewHook[int]("go").Token("go").Wait(ctx, 0) // the first hook stays open
+			_, err = cairn.NewHook[int]("go").Token("go").Wait(ctx) // the first hook stays open
 			return n, err
 		})
 		e, other := start(wf), start()
@@ -77,7 +77,9 @@ func TestOneSenderWins(t *testing.T) {
 		var senders sync.WaitGroup
 		errs := make([]error, 10)
 		for i := range errs {
-			senders.Go(func() { errs[i] = cairn.Send(t.Context(), []*cairn.Engine{e, other}[i%2], "vote", "", i) })
+			senders.Go(func() {
+				errs[i] = cairn.NewHook[int]("sent").Send(t.Context(), []*cairn.Engine{e, other}[i%2], "vote", i)
+			})
 		}
 		senders.Wait()
 		winner := -1
@@ -89,7 +91,7 @@ func TestOneSenderWins(t *testing.T) {
 			}
 			requireCode(t, "hook_consumed", err)
 		}
-		require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, "go", "", 1) == nil }, 20*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(t.Context(), e, "go", 1) == nil }, 20*time.Second, 5*time.Millisecond)
 		out, err := run.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, winner, out)
@@ -109,7 +111,7 @@ func TestStartedOnce(t *testing.T) {
 		ids, errs := make([]string, 20), make([]error, 20)
 		for i := range ids {
 			starters.Go(func() {
-				run, err := wf.Start(t.Context(), []*cairn.Engine{e, other}[i%2], 7, cairn.StartKey("one"))
+				run, err := wf.Start(t.Context(), []*cairn.Engine{e, other}[i%2], 7, cairn.Key("one"))
 				if errs[i] = err; err == nil {
 					ids[i] = run.ID()
 				}
@@ -125,7 +127,7 @@ func TestStartedOnce(t *testing.T) {
 		_, err = run.Result(within(t))
 		require.NoError(t, err)
 		require.EqualValues(t, 1, bodies.Load())
-		_, err = wf.Start(t.Context(), other, 8, cairn.StartKey("one"))
+		_, err = wf.Start(t.Context(), other, 8, cairn.Key("one"))
 		requireCode(t, "start_key_conflict", err)
 	})
 }
@@ -197,7 +199,7 @@ func TestAPauseSurvivesAKill(t *testing.T) {
 		e.Sleep(24 * time.Hour)
 		info, err := run.Describe(e.Context())
 		require.NoError(t, err)
-		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, cairn.PhasePaused, info.Phase)
 		require.NoError(t, run.Resume(e.Context()))
 		run = n.kill(e, run)
 		out, err := run.Result(e.Context())
@@ -212,10 +214,10 @@ func TestALaterStartSurvivesAKill(t *testing.T) {
 	n := newNights(t)
 	cairntest.Run(t, func(e *cairntest.Env) {
 		begin := time.Now().Add(time.Hour)
-		run, err := n.wf.Start(e.Context(), e.Engine(), time.Hour, cairn.StartAt(begin), cairn.StartKey("later"))
+		run, err := n.wf.Start(e.Context(), e.Engine(), time.Hour, cairn.StartAt(begin), cairn.Key("later"))
 		require.NoError(t, err)
 		run = n.kill(e, run)
-		same, err := n.wf.Start(e.Context(), e.Engine(), time.Hour, cairn.StartAfter(time.Minute), cairn.StartKey("later"))
+		same, err := n.wf.Start(e.Context(), e.Engine(), time.Hour, cairn.StartAfter(time.Minute), cairn.Key("later"))
 		require.NoError(t, err)
 		require.Equal(t, run.ID(), same.ID())
 		_, err = run.Result(e.Context())
@@ -271,11 +273,11 @@ func TestADeleteSurvivesAKill(t *testing.T) {
 		run := n.start(e)
 		_, err := run.Result(e.Context())
 		require.NoError(t, err)
-		require.NoError(t, e.Engine().Delete(e.Context(), run.ID()))
+		require.NoError(t, e.Engine().Run(run.ID()).Delete(e.Context()))
 		e.Crash()
-		_, err = e.Engine().Describe(e.Context(), run.ID())
+		_, err = e.Engine().Run(run.ID()).Describe(e.Context())
 		requireCode(t, "run_not_found", err)
-		requireCode(t, "run_not_found", e.Engine().Delete(e.Context(), run.ID()))
+		requireCode(t, "run_not_found", e.Engine().Run(run.ID()).Delete(e.Context()))
 	}, n.wf)
 }
 
@@ -305,7 +307,7 @@ func TestTwoProcessesSendInTurns(t *testing.T) {
 		require.NoError(t, err)
 		var want []int
 		for i := range sends {
-			send := func() error { return cairn.Send(t.Context(), processes[i%2], "numbers", "", i) }
+			send := func() error { return cairn.NewHook[int]("sent").Send(t.Context(), processes[i%2], "numbers", i) }
 			if i == 0 {
 				require.Eventually(t, func() bool { return send() == nil }, 10*time.Second, 5*time.Millisecond, "the hook is open")
 			} else {

@@ -74,7 +74,7 @@ func TestKill(t *testing.T) {
 			t.Cleanup(func() { _ = client.Stop(context.Background()); _ = st.Close() })
 			var runs []*cairn.Run[[]int]
 			for i := range 2 * perWorker { // the two that are left have room for all
-				run, err := ticks.Start(t.Context(), client, takeoverSteps, cairn.Elsewhere(), cairn.StartKey(fmt.Sprint(i)))
+				run, err := ticks.Start(t.Context(), client, takeoverSteps, cairn.Elsewhere(), cairn.Key(fmt.Sprint(i)))
 				require.NoError(t, err)
 				runs = append(runs, run)
 			}

@@ -28,7 +28,7 @@ type kit struct {
 var (
 	promised  = cairn.NewAttribute[string]("promised")
 	promise   = cairn.NewHook[string]("promise")
-	question  = cairn.NewHook[string]("question")
+	question  = cairn.NewRequestHook[string, string]("question")
 	often     = cairn.RetryPolicy{Attempts: 50, First: time.Millisecond, Max: 20 * time.Millisecond}
 	errDiffer = errors.New("executed again, it is not the same")
 )
@@ -43,10 +43,10 @@ func newKit() *kit {
 		return tag, nil
 	}).Retry(often)
 	k.knock = cairn.NewStep("knock", func(ctx context.Context, token string) (string, error) {
-		return "", cairn.Send(ctx, k.client(), token, "key of "+token, "hello")
+		return "", cairn.NewHook[string]("sent").Send(ctx, k.client(), token, "hello", cairn.Key("key of "+token))
 	}).Retry(often)
 	k.ask = cairn.NewStep("ask", func(ctx context.Context, token string) (string, error) {
-		return cairn.Ask[string, string](ctx, k.client(), token, "key of "+token, "why")
+		return question.Ask(ctx, k.client(), token, "why", cairn.Key("key of "+token))
 	}).Retry(often)
 	k.noting = cairn.NewStep("noting", func(ctx context.Context, tag string) (string, error) {
 		k.did("noting " + tag)
@@ -130,10 +130,7 @@ func primitives() map[string]primitive {
 }
 
 func deadlinePrimitive(_ *kit, ctx cairn.Context, _ string) (string, error) {
-	limited, stop, err := cairn.WithTimeout(ctx, 20*time.Millisecond)
-	if err != nil {
-		return "", err
-	}
+	limited, stop := cairn.WithTimeout(ctx, 20*time.Millisecond)
 	defer stop()
 	if err := cairn.Sleep(limited, time.Hour); !errors.Is(err, cairn.ErrTimeout) {
 		return "", fmt.Errorf("no timeout: %w", err)
@@ -147,7 +144,7 @@ func hookPrimitive(k *kit, ctx cairn.Context, tag string) (string, error) {
 		return "", err
 	}
 	// The token stands in the history of the run, and is the same in each execution.
-	if _, err := k.knock.Key(tag).Do(ctx, h.Token()); err != nil {
+	if _, err := k.knock.Do(ctx, h.Token(), cairn.Key(tag)); err != nil {
 		return "", err
 	}
 	got, err := h.Receive(ctx)
@@ -163,11 +160,11 @@ func askPrimitive(k *kit, ctx cairn.Context, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	asked, err := cairn.Go(ctx, "asks", func(ctx cairn.Context) (string, error) { return k.ask.Key(tag).Do(ctx, h.Token()) })
+	asked, err := cairn.Go(ctx, "asks", func(ctx cairn.Context) (string, error) { return k.ask.Do(ctx, h.Token(), cairn.Key(tag)) })
 	if err != nil {
 		return "", err
 	}
-	r, err := h.ReceiveRequest(ctx, 0)
+	r, err := h.Receive(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -183,9 +180,9 @@ func askPrimitive(k *kit, ctx cairn.Context, tag string) (string, error) {
 
 func mapPrimitive(k *kit, ctx cairn.Context, tag string) (string, error) {
 	own := func(item string) string { return tag + " " + item }
-	out, err := cairn.MapKey(ctx, "item", []string{"a", "b", "c"}, 2, own, func(ctx cairn.Context, item string) (string, error) {
+	out, err := cairn.Map(ctx, "item", []string{"a", "b", "c"}, 2, func(ctx cairn.Context, item string) (string, error) {
 		return k.do(ctx, "item", tag+" "+item)
-	})
+	}, cairn.KeyBy(own))
 	return strings.Join(out, ", "), err
 }
 
@@ -194,12 +191,12 @@ func (k *kit) branches(ctx cairn.Context, tag string, naps ...time.Duration) ([]
 	futures := make([]*cairn.Future[string], len(naps))
 	for i, d := range naps {
 		var err error
-		futures[i], err = cairn.GoKey(ctx, "branch", fmt.Sprint(tag, " ", i), func(ctx cairn.Context) (string, error) {
+		futures[i], err = cairn.Go(ctx, "branch", func(ctx cairn.Context) (string, error) {
 			if err := cairn.Sleep(ctx, d); err != nil {
 				return "", err
 			}
 			return k.do(ctx, "branch", fmt.Sprint(tag, " ", i))
-		})
+		}, cairn.Key(fmt.Sprint(tag, " ", i)))
 		if err != nil {
 			return nil, err
 		}
@@ -227,7 +224,7 @@ func somePrimitive(k *kit, ctx cairn.Context, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	won, err := cairn.Some(ctx, 2, futures...)
+	won, err := cairn.FirstN(ctx, 2, futures...)
 	slices.Sort(won)
 	return strings.Join(won, ", "), err
 }
@@ -252,14 +249,8 @@ func asCompletedPrimitive(k *kit, ctx cairn.Context, tag string) (string, error)
 
 func idsPrimitive(k *kit, ctx cairn.Context, _ string) (string, error) {
 	for range 2 {
-		id, err := cairn.NewID(ctx)
-		if err != nil {
-			return "", err
-		}
-		random, err := cairn.Rand(ctx)
-		if err != nil {
-			return "", err
-		}
+		id := cairn.NewID(ctx)
+		random := cairn.Rand(ctx)
 		if err := k.same(ctx, fmt.Sprint(id, random.Uint64(), cairn.Now(ctx).UTC())); err != nil {
 			return "", err
 		}
@@ -268,7 +259,7 @@ func idsPrimitive(k *kit, ctx cairn.Context, _ string) (string, error) {
 }
 
 func annotationsPrimitive(k *kit, ctx cairn.Context, tag string) (string, error) {
-	if _, err := k.noting.Key(tag).Do(ctx, tag); err != nil {
+	if _, err := k.noting.Do(ctx, tag, cairn.Key(tag)); err != nil {
 		return "", err
 	}
 	return tag, cairn.Annotate(ctx, cairn.Annotation{Name: "workflow", Value: tag})

@@ -18,10 +18,7 @@ import (
 func TestNothingLeftBehindWakesARun(t *testing.T) {
 	t.Parallel()
 	short := func(ctx cairn.Context, wait func(cairn.Context) error) error {
-		limited, stop, err := cairn.WithTimeout(ctx, 10*time.Millisecond)
-		if err != nil {
-			return err
-		}
+		limited, stop := cairn.WithTimeout(ctx, 10*time.Millisecond)
 		defer stop()
 		if err := wait(limited); !errors.Is(err, cairn.ErrTimeout) {
 			return fmt.Errorf("no timeout: %w", err)
@@ -48,10 +45,10 @@ func TestNothingLeftBehindWakesARun(t *testing.T) {
 	}
 	waits := map[string]func(cairn.Context) error{
 		"a sleep": nap,
-		"a hook":  func(ctx cairn.Context) error { _, err := never.Wait(ctx, later); return err },
+		"a hook":  func(ctx cairn.Context) error { _, err := never.Wait(ctx, cairn.Timeout(later)); return err },
 		"a retry": func(ctx cairn.Context) error { _, err := failing.Do(ctx, 0); return err },
 		"a poll": func(ctx cairn.Context) error {
-			_, err := cairn.NewPoll("poll", time.Hour, func(context.Context, int) (int, bool, error) { return 0, false, nil }).Within(later).Wait(ctx, 0)
+			_, err := cairn.NewPoll("poll", time.Hour, func(context.Context, int) (int, bool, error) { return 0, false, nil }).Timeout(later).Wait(ctx, 0)
 			return err
 		},
 	}
@@ -69,7 +66,7 @@ func TestNothingLeftBehindWakesARun(t *testing.T) {
 					if err := leave(ctx); err != nil {
 						return 0, err
 					}
-					return done.Token("done").Wait(ctx, 0)
+					return done.Token("done").Wait(ctx)
 				})
 				e := memory(t, cairn.Config{MaxWaiting: -1, Poll: 5 * time.Millisecond}, wf)
 				run, err := wf.Start(t.Context(), e, 0)
@@ -81,7 +78,7 @@ func TestNothingLeftBehindWakesARun(t *testing.T) {
 					require.NoError(t, waitUnowned(t, run))
 				}
 				require.LessOrEqual(t, executions.Load(), before+1)
-				require.NoError(t, cairn.Send(t.Context(), e, "done", "", 7))
+				require.NoError(t, cairn.NewHook[int]("sent").Send(t.Context(), e, "done", 7))
 				out, err := run.Result(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, 7, out)
@@ -96,11 +93,8 @@ func TestATimeoutStaysATimeout(t *testing.T) {
 	everywhere(t, func(t *testing.T, start starter) {
 		var refunds atomic.Int32
 		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (string, error) {
-			limited, stop, err := cairn.WithTimeout(ctx, 20*time.Millisecond)
-			if err != nil {
-				return "", err
-			}
-			err = cairn.Sleep(limited, time.Hour)
+			limited, stop := cairn.WithTimeout(ctx, 20*time.Millisecond)
+			err := cairn.Sleep(limited, time.Hour)
 			stop()
 			if !errors.Is(err, cairn.ErrTimeout) {
 				return "the timeout is forgotten", nil

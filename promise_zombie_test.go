@@ -61,7 +61,7 @@ func (w *town) process(workflows ...cairn.Definition) (*cairn.Engine, *engine.En
 func historyOf(t *testing.T, e *cairn.Engine, run string) []*cairn.HistoryEvent {
 	t.Helper()
 	var events []*cairn.HistoryEvent
-	for event, err := range e.History(t.Context(), run) {
+	for event, err := range e.Run(run).History(t.Context()) {
 		require.NoError(t, err)
 		events = append(events, event)
 	}
@@ -95,7 +95,7 @@ func newFrozen(k *kit) *frozen {
 		if err != nil {
 			return "", err
 		}
-		more, err := cairn.NewHook[string]("end").Token("end of "+name).Wait(ctx, 0)
+		more, err := cairn.NewHook[string]("end").Token("end of " + name).Wait(ctx)
 		return out + more, err
 	})
 	return f
@@ -143,7 +143,7 @@ func TestPromiseZombie(t *testing.T) {
 		close(f.thaw)
 		f.woken.Wait()
 		for name, run := range runs {
-			require.NoError(t, cairn.Send(t.Context(), client, "end of "+name, "", "!"))
+			require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), client, "end of "+name, "!"))
 			out, err := run.Result(within(t))
 			require.NoError(t, err, name)
 			require.Contains(t, out, "!", name)

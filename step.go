@@ -20,15 +20,32 @@ func NewStep[In, Out any](name string, fn func(context.Context, In) (Out, error)
 	return Step[In, Out]{fn: fn, spec: engine.StepSpec{Name: name}}
 }
 
-// RetryPolicy says how often, and when, a step that failed is tried again. Without one, it is not.
-type RetryPolicy = engine.Retry
+// Unlimited is a number of attempts without a limit, for [RetryPolicy].
+const Unlimited = engine.Unlimited
+
+// RetryPolicy says how often, and when, a step that failed is tried again. Without one, it is not. An error wrapped with [NonRetryable] is never tried again,
+// one wrapped with [RetryAfter] says itself when.
+type RetryPolicy struct {
+	// Attempts is how often the step is tried in all; 0 and 1: once; [Unlimited]: until it succeeds.
+	Attempts int
+	// First is the pause before the second attempt.
+	First time.Duration
+	// Max is the longest pause. Defaults to 0: no limit.
+	Max time.Duration
+	// Factor is by what the pause grows with each attempt. Defaults to 2.
+	Factor float64
+	// Jitter is the share of the pause, 0 to 1, by which it may be longer or shorter.
+	Jitter float64
+	// Never are the codes of errors that are not tried again.
+	Never []Code
+}
 
 // Name returns the permanent name of the step.
 func (s Step[In, Out]) Name() string { return s.spec.Name }
 
 // Retry returns the step with a policy for its failures.
 func (s Step[In, Out]) Retry(p RetryPolicy) Step[In, Out] {
-	s.spec.Retry = p
+	s.spec.Retry = engine.Retry(p)
 	return s
 }
 
@@ -44,51 +61,47 @@ func (s Step[In, Out]) HeartbeatTimeout(d time.Duration) Step[In, Out] {
 	return s
 }
 
-// Key returns the step for one call that is identified by a key of its own, and not by being the n-th use of the name. In the history, slashes in
-// it are written as %2F.
-func (s Step[In, Out]) Key(key string) Step[In, Out] {
-	s.spec.Key = key
-	return s
-}
-
 // Do does the step, or returns what was recorded when it was done before.
-func (s Step[In, Out]) Do(ctx Context, in In) (Out, error) {
+func (s Step[In, Out]) Do(ctx Context, in In, opts ...StepOption) (Out, error) {
 	spec, fn := s.spec, s.fn // and not s itself, which would be copied to the heap
+	var out Out
 	var err error
-	if spec.Input, spec.Digest, err = encode(in); err != nil {
-		var none Out
-		return none, err
+	if spec.Input, spec.Digest, err = ctx.branch().EncodeDigest("the input of step "+spec.Name, in); err != nil {
+		return out, err
 	}
-	return runStep(ctx, spec, func(ctx context.Context) (Out, error) { return fn(ctx, in) })
+	spec.Refit = refit[In]
+	return runStep(ctx, spec, opts, func(ctx context.Context) (Out, error) { return fn(ctx, in) })
 }
 
-// encode makes a value storable.
-func encode(v any) (p journal.Payload, digest []byte, err error) {
-	if p, err = payload.Encode(v); err != nil {
-		return nil, nil, err
+// refit decodes a recorded value into today's type, and returns the digest of what that is written as now.
+func refit[T any](recorded journal.Payload) ([]byte, error) {
+	var v T
+	if err := payload.Decode(recorded, &v); err != nil {
+		return nil, err
 	}
-	digest, err = payload.Digest(p)
-	return p, digest, err
+	_, digest, err := payload.EncodeDigest(v)
+	return digest, err
 }
 
 // Do does a small step that needs no definition: fn is called once, and its result recorded.
-func Do[Out any](ctx Context, name string, fn func(context.Context) (Out, error)) (Out, error) {
-	return runStep(ctx, engine.StepSpec{Name: name}, fn)
+func Do[Out any](ctx Context, name string, fn func(context.Context) (Out, error), opts ...StepOption) (Out, error) {
+	return runStep(ctx, engine.StepSpec{Name: name}, opts, fn)
 }
 
-func runStep[Out any](ctx Context, spec engine.StepSpec, fn func(context.Context) (Out, error)) (Out, error) {
+func runStep[Out any](ctx Context, spec engine.StepSpec, opts []StepOption, fn func(context.Context) (Out, error)) (Out, error) {
+	for _, o := range opts {
+		o.stepOption(&spec)
+	}
 	var out Out
-	p, err := ctx.branch().Step(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
+	spec.Into = &out
+	_, err := ctx.branch().Step(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
 		v, err := fn(engine.WithInfo(ctx, info))
 		if err != nil {
 			return nil, err
 		}
-		return payload.Encode(v)
+		return engine.Result("the result of step "+info.Key, v)
 	})
-	if err != nil {
-		return out, err
-	}
-	return out, payload.Decode(p, &out)
+	return out, err
 }
 
 // Attempt returns which attempt of its step the code is in, from 1; 0 outside a step.

@@ -2,7 +2,6 @@ package cairn_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -38,16 +37,16 @@ func TestStepTimeout(t *testing.T) {
 			return 0, ctx.Err()
 		}).Timeout(time.Minute).Retry(cairn.RetryPolicy{Attempts: 3, First: time.Second})
 	}
-	out, took, err := ended(t, cairn.NewWorkflow("w", slow(2).Do), 0)
+	out, took, err := ended(t, cairn.NewWorkflow("w", plain(slow(2).Do)), 0)
 	require.NoError(t, err)
 	require.Equal(t, 3, out)
 	require.Equal(t, 2*time.Minute+3*time.Second, took, "two attempts of a minute, pauses of a second and of two")
-	_, _, err = ended(t, cairn.NewWorkflow("w", slow(3).Do), 0)
+	_, _, err = ended(t, cairn.NewWorkflow("w", plain(slow(3).Do)), 0)
 	require.ErrorIs(t, err, cairn.ErrTimeout)
 	require.EqualError(t, err, `timeout: step "slow" took longer than 1m0s`)
 
 	deaf := cairn.NewStep("deaf", func(context.Context, int) (int, error) { time.Sleep(time.Hour); return 7, nil }).Timeout(time.Minute)
-	out, took, err = ended(t, cairn.NewWorkflow("w", deaf.Do), 0)
+	out, took, err = ended(t, cairn.NewWorkflow("w", plain(deaf.Do)), 0)
 	require.NoError(t, err)
 	require.Equal(t, 7, out)
 	require.Equal(t, time.Hour, took)
@@ -67,13 +66,13 @@ func TestHeartbeats(t *testing.T) {
 			}
 			return 7, ctx.Err()
 		}).HeartbeatTimeout(time.Minute)
-		out, took, err := ended(t, cairn.NewWorkflow("w", alive.Do), 0)
+		out, took, err := ended(t, cairn.NewWorkflow("w", plain(alive.Do)), 0)
 		require.NoError(t, err, name)
 		require.Equal(t, 7, out, name)
 		require.Equal(t, 500*time.Second, took, name)
 	}
 	silent := cairn.NewStep("silent", func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, ctx.Err() }).HeartbeatTimeout(time.Minute)
-	_, took, err := ended(t, cairn.NewWorkflow("w", silent.Do), 0)
+	_, took, err := ended(t, cairn.NewWorkflow("w", plain(silent.Do)), 0)
 	require.EqualError(t, err, `timeout: step "silent" has shown no sign of life for 1m0s`)
 	require.Equal(t, time.Minute, took)
 }
@@ -97,7 +96,7 @@ func TestRetryPolicies(t *testing.T) {
 	} {
 		tries := 0
 		step := cairn.NewStep("s", func(context.Context, int) (int, error) { tries++; return 0, c.fails }).Retry(c.policy)
-		_, took, err := ended(t, cairn.NewWorkflow("w", step.Do), 0)
+		_, took, err := ended(t, cairn.NewWorkflow("w", plain(step.Do)), 0)
 		require.ErrorIs(t, err, errBusy, name)
 		require.Equal(t, c.want, took, name)
 		require.Equal(t, c.tries, tries, name)
@@ -123,12 +122,12 @@ func TestSleepUntil(t *testing.T) {
 func TestChildKeys(t *testing.T) {
 	t.Parallel()
 	child := cairn.NewWorkflow("child", func(ctx cairn.Context, s string) (string, error) { return s, cairn.Sleep(ctx, time.Second) })
-	parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (string, error) {
-		a, err := child.StartChild(ctx, "a", cairn.ChildKey("one"))
+	parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, twice bool) (string, error) {
+		a, err := child.StartChild(ctx, "a", cairn.Key("one"))
 		if err != nil {
 			return "", err
 		}
-		b, err := child.Run(ctx, "b", cairn.ChildKey("two"))
+		b, err := child.Run(ctx, "b", cairn.Key("two"))
 		if err != nil {
 			return "", err
 		}
@@ -136,15 +135,16 @@ func TestChildKeys(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		_, err = child.StartChild(ctx, "c", cairn.ChildKey("one"))
-		if !errors.Is(err, cairn.NewError("duplicate_key", "")) {
-			return "", fmt.Errorf("the key was used twice: %w", err)
+		if twice {
+			_, err = child.StartChild(ctx, "c", cairn.Key("one"))
 		}
-		return first + b, nil
+		return first + b, err
 	})
-	out, _, err := ended(t, parent, 0, child)
+	out, _, err := ended(t, parent, false, child)
 	require.NoError(t, err)
 	require.Equal(t, "ab", out)
+	_, _, err = ended(t, parent, true, child)
+	require.ErrorContains(t, err, "duplicate_key: ")
 }
 
 // The limit on the silence of a step does not hide what the step failed with.
@@ -153,7 +153,7 @@ func TestAHeartbeatTimeoutKeepsTheErrorOfItsStep(t *testing.T) {
 	everywhere(t, func(t *testing.T, start starter) {
 		step := cairn.NewStep("charge", func(context.Context, int) (int, error) { return 0, errDeclined }).
 			HeartbeatTimeout(time.Minute).Retry(cairn.RetryPolicy{Attempts: 3, Never: []cairn.Code{errDeclined.Code}})
-		wf := cairn.NewWorkflow("w", step.Do)
+		wf := cairn.NewWorkflow("w", plain(step.Do))
 		_, err := result(t, start(wf), wf, 0)
 		requireCode(t, errDeclined.Code, err)
 	})

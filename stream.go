@@ -35,7 +35,12 @@ func (s Stream[T]) Write(ctx context.Context, v T) error {
 	if err != nil {
 		return err
 	}
-	p, err := payload.Encode(v)
+	var p journal.Payload
+	if c, ok := ctx.(Context); ok {
+		p, err = c.branch().Encode("a chunk of stream "+s.name, v)
+	} else {
+		p, err = payload.Encode(v)
+	}
 	if err != nil {
 		return err
 	}
@@ -123,7 +128,7 @@ func (w byteWriter) Close() error { return w.s.Close(w.ctx) }
 
 // Chunk is one value of a stream.
 type Chunk[T any] struct {
-	// Index is its place in the stream, from 0 and without gaps. It never changes: reading goes on behind the last one with [From].
+	// Index is its place in the stream, from 0 and without gaps. It never changes: reading goes on behind the last one with [ReadFrom].
 	Index int64
 	Value T
 	// Writer is the key of the step that wrote it, or the path of the branch: "" for the workflow's own function.
@@ -138,22 +143,22 @@ type Chunk[T any] struct {
 // ReadOption changes what is read of a stream.
 type ReadOption func(*stream.Request)
 
-// From reads from an index on, instead of from the beginning.
-func From(index int64) ReadOption {
+// ReadFrom reads a stream from an index on, instead of from the beginning.
+func ReadFrom(index int64) ReadOption {
 	return func(r *stream.Request) { r.From, r.FromEnd = index, false }
 }
 
-// Last begins n chunks before the end of the stream as it is now: Last(0) reads only what comes. What is before is not read from the database.
-func Last(n int64) ReadOption {
+// ReadLast begins n chunks before the end of the stream as it is now: ReadLast(0) reads only what comes. What is before is not read from the database.
+func ReadLast(n int64) ReadOption {
 	return func(r *stream.Request) { r.From, r.FromEnd = n, true }
 }
 
-// Settled shows of steps only what attempts wrote that completed, and so nothing twice. The order stays that of the stream, so while an attempt is
+// ReadSettled shows of steps only what attempts wrote that completed, and so nothing twice. The order stays that of the stream, so while an attempt is
 // under way, what it writes, and what others write behind that, is held back until it has ended; then it comes at once, or never.
-func Settled() ReadOption { return func(r *stream.Request) { r.Settled = true } }
+func ReadSettled() ReadOption { return func(r *stream.Request) { r.Settled = true } }
 
-// Stored reads what is there now, and waits for nothing.
-func Stored() ReadOption { return func(r *stream.Request) { r.Stored = true } }
+// ReadStored reads what is there now, and waits for nothing.
+func ReadStored() ReadOption { return func(r *stream.Request) { r.Stored = true } }
 
 // Read returns the chunks of a run's stream: those that there are, then those that come, until the stream is closed or the run has ended. A chunk is shown when it is
 // durable, once, and in the order of the indices. Whoever reads slower than the run writes holds up nobody.
@@ -166,7 +171,7 @@ func Stored() ReadOption { return func(r *stream.Request) { r.Stored = true } }
 //	}
 //
 // A stream to which nothing was written yet is waited for; if the run ends without it, the error is stream_not_found. After an error, reading can go on with
-// [From] the next index.
+// [ReadFrom] the next index.
 func (s Stream[T]) Read(ctx context.Context, e *Engine, runID string, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
 	return func(yield func(Chunk[T], error) bool) {
 		var none Chunk[T]

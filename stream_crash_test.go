@@ -31,7 +31,7 @@ func (s *streamChecks) drive(e *cairntest.Env) {
 			}
 			continue
 		}
-		seen, err := readAll(e.Context(), e.Engine(), id, cairn.From(int64(len(all))))
+		seen, err := readAll(e.Context(), e.Engine(), id, cairn.ReadFrom(int64(len(all))))
 		all = append(all, seen...)
 		if err == nil {
 			break
@@ -48,7 +48,7 @@ func (s *streamChecks) drive(e *cairntest.Env) {
 	if got := joined(settledOf(all)); got != told {
 		s.t.Errorf("the stream says %q, of which holds %q", joined(all), got)
 	}
-	settled, err := readAll(e.Context(), e.Engine(), firstRun(e), cairn.Settled())
+	settled, err := readAll(e.Context(), e.Engine(), firstRun(e), cairn.ReadSettled())
 	if err != nil || joined(settled) != told {
 		s.t.Errorf("settled: %q %v", joined(settled), err)
 	}

@@ -102,8 +102,8 @@ func TestStreamMisuse(t *testing.T) {
 		require.Equal(t, cairnerr.Code("not_in_run"), cairnerr.CodeOf(numbers.Flush(t.Context())))
 
 		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, "nonsense"))
-		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.From(-1)))
-		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.Last(-1)))
+		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.ReadFrom(-1)))
+		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), numbers, e, run.ID(), cairn.ReadLast(-1)))
 		require.Equal(t, cairnerr.CodeRunNotFound, readError(t.Context(), numbers, e, "wrun_01JD0000000000000000000000"))
 		require.Equal(t, cairnerr.CodeStreamNotFound, readError(t.Context(), cairn.NewStream[int]("no such"), e, run.ID()))
 		require.Equal(t, cairnerr.CodeMalformed, readError(t.Context(), cairn.NewStream[int](words.Name()), e, stringRun(t, e, start)), "another type")
@@ -139,7 +139,7 @@ func TestStreamReaderGivesUp(t *testing.T) {
 		defer cancel()
 		_, err = readAll(ctx, e, run.ID())
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		_, err = readAll(t.Context(), e, run.ID(), cairn.Stored())
+		_, err = readAll(t.Context(), e, run.ID(), cairn.ReadStored())
 		require.Equal(t, cairnerr.CodeStreamNotFound, cairnerr.CodeOf(err), "nothing was written yet")
 	})
 }
@@ -254,9 +254,9 @@ func TestStreamManyWritersAndReaders(t *testing.T) {
 		require.NoError(t, err)
 		var readers []*reading
 		for i := range 6 {
-			opts := []cairn.ReadOption{cairn.From(int64(i * 10))}
+			opts := []cairn.ReadOption{cairn.ReadFrom(int64(i * 10))}
 			if i%3 == 2 {
-				opts = append(opts, cairn.Settled())
+				opts = append(opts, cairn.ReadSettled())
 			}
 			readers = append(readers, follow(t, []*cairn.Engine{e, other}[i%2], run.ID(), opts...))
 		}
@@ -265,7 +265,7 @@ func TestStreamManyWritersAndReaders(t *testing.T) {
 			require.NoError(t, err)
 			if c.Index%100 == 99 { // late joiners
 				late++
-				readers = append(readers, follow(t, other, run.ID(), cairn.From(c.Index-50)))
+				readers = append(readers, follow(t, other, run.ID(), cairn.ReadFrom(c.Index-50)))
 			}
 		}
 		require.Positive(t, late)

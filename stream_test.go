@@ -160,12 +160,12 @@ func TestStream(t *testing.T) {
 			require.WithinDuration(t, time.Now(), c.Time, time.Minute)
 		}
 		require.Equal(t, "0 tell1 tell1 tell1 0 side0 side0 tell#21 tell#21", strings.Join(writers, " "))
-		require.Equal(t, told, joined(collect(t, e, run.ID(), cairn.Settled())))
-		require.Equal(t, "little run", joined(collect(t, e, run.ID(), cairn.From(7))))
-		require.Equal(t, "a little run", joined(collect(t, e, run.ID(), cairn.Last(3), cairn.Stored())))
-		require.Empty(t, collect(t, e, run.ID(), cairn.Last(0)))
-		require.Empty(t, collect(t, e, run.ID(), cairn.From(100)))
-		require.Len(t, collect(t, e, run.ID(), cairn.Last(100)), 9)
+		require.Equal(t, told, joined(collect(t, e, run.ID(), cairn.ReadSettled())))
+		require.Equal(t, "little run", joined(collect(t, e, run.ID(), cairn.ReadFrom(7))))
+		require.Equal(t, "a little run", joined(collect(t, e, run.ID(), cairn.ReadLast(3), cairn.ReadStored())))
+		require.Empty(t, collect(t, e, run.ID(), cairn.ReadLast(0)))
+		require.Empty(t, collect(t, e, run.ID(), cairn.ReadFrom(100)))
+		require.Len(t, collect(t, e, run.ID(), cairn.ReadLast(100)), 9)
 		for c, err := range words.Read(t.Context(), e, run.ID()) { // one may stop when one likes
 			require.NoError(t, err)
 			require.Equal(t, "once", c.Value)
@@ -219,8 +219,8 @@ func TestStreamAttempts(t *testing.T) {
 				break
 			}
 		}
-		require.Equal(t, "begin", joined(collect(t, e, run.ID(), cairn.Settled(), cairn.Stored())), "the third attempt is under way")
-		settled := follow(t, e, run.ID(), cairn.Settled())
+		require.Equal(t, "begin", joined(collect(t, e, run.ID(), cairn.ReadSettled(), cairn.ReadStored())), "the third attempt is under way")
+		settled := follow(t, e, run.ID(), cairn.ReadSettled())
 		close(failing)
 		require.Equal(t, "begin x3 y3 end", joined(settled.wait(t)))
 		_, err = run.Result(within(t))
@@ -313,7 +313,7 @@ func TestStreamLostRace(t *testing.T) {
 		e := start(wf)
 		run, err := wf.Start(t.Context(), e, 0)
 		require.NoError(t, err)
-		for c, err := range words.Read(within(t), e, run.ID(), cairn.Settled()) { // the run has not ended
+		for c, err := range words.Read(within(t), e, run.ID(), cairn.ReadSettled()) { // the run has not ended
 			require.NoError(t, err)
 			require.Equal(t, "after", c.Value)
 			break
@@ -351,7 +351,7 @@ func TestStreamEndsWithItsRun(t *testing.T) {
 		var all, settled []*reading
 		for _, run := range runs {
 			for _, from := range []*cairn.Engine{e, other} {
-				all, settled = append(all, follow(t, from, run.ID())), append(settled, follow(t, from, run.ID(), cairn.Settled()))
+				all, settled = append(all, follow(t, from, run.ID())), append(settled, follow(t, from, run.ID(), cairn.ReadSettled()))
 			}
 		}
 		for c, err := range words.Read(within(t), e, runs[1].ID()) {

@@ -17,19 +17,16 @@ type Tx interface {
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	_, err = tx.ExecContext(ctx, `insert into orders …`)
-//	run, err := Checkout.StartIn(ctx, eng, sqlite.InTx(tx), order, cairn.StartKey(order.ID))
+//	run, err := Checkout.StartIn(ctx, eng, sqlite.InTx(tx), order, cairn.Key(order.ID))
 //	err = tx.Commit()
 //
-// The run begins within a moment of the commit. Until then nobody sees it: [Run.Result], [Run.Cancel] and the like give run_not_found. Who starts
+// The run begins within a moment of the commit. Until then nobody sees it: [Run.Result], [RunHandle.Cancel] and the like give run_not_found. Who starts
 // with the same start key meanwhile waits for the end of the transaction.
 //
 // An error does not end the transaction, except where PostgreSQL itself does so: roll it back, or go on without the run. An error with the code
 // transaction_conflict asks to repeat it. docs/transactions.md tells more.
 func (w *Workflow[In, Out]) StartIn(ctx context.Context, e *Engine, tx Tx, in In, opts ...StartOption) (*Run[Out], error) {
-	if err := notInWorkflow(ctx, "StartIn"); err != nil {
-		return nil, err
-	}
-	req, err := w.request(in, opts)
+	req, err := w.request(ctx, "StartIn", in, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -37,13 +34,13 @@ func (w *Workflow[In, Out]) StartIn(ctx context.Context, e *Engine, tx Tx, in In
 	if err != nil {
 		return nil, err
 	}
-	return &Run[Out]{e: e, id: id, joined: true}, nil
+	return &Run[Out]{&RunHandle{e: e, id: id, joined: true}}, nil
 }
 
 // missing says why a run that was started in a transaction is probably not there.
-func (r *Run[Out]) missing(err error) error {
-	if r.joined && cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
-		return cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s: the transaction that it was started in was not committed, or not yet", r.ID())
+func (h *RunHandle) missing(err error) error {
+	if h.joined && cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
+		return cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run %s: the transaction that it was started in was not committed, or not yet", h.ID())
 	}
 	return err
 }

@@ -55,7 +55,7 @@ func startAndDie(url, end string) error {
 	if driver == "sqlite" {
 		handle = sqlite.InTx(tx)
 	}
-	if _, err := checkout().StartIn(ctx, e, handle, end, cairn.StartKey(end), cairn.Elsewhere()); err != nil {
+	if _, err := checkout().StartIn(ctx, e, handle, end, cairn.Key(end), cairn.Elsewhere()); err != nil {
 		return err
 	}
 	if end == "after" {
@@ -95,7 +95,7 @@ func TestStartInCrash(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, page.Runs, 1)
 			require.Equal(t, []string{"after"}, p.orders())
-			run, err := wf.Start(t.Context(), e, "another input", cairn.StartKey("before"))
+			run, err := wf.Start(t.Context(), e, "another input", cairn.Key("before"))
 			require.NoError(t, err)
 			_, err = run.Result(within(t))
 			require.NoError(t, err)

@@ -74,20 +74,20 @@ func heldOpen(t *testing.T, p *place) {
 
 	tx := p.begin()
 	tx.order(t, "o-1")
-	held, err := wf.StartIn(t.Context(), e, tx.handle, "o-1", cairn.StartKey("o-1"))
+	held, err := wf.StartIn(t.Context(), e, tx.handle, "o-1", cairn.Key("o-1"))
 	require.NoError(t, err)
 	opened := time.Now()
 	var others sync.WaitGroup
 	same, errs := make([]*cairn.Run[string], 2), make([]error, 2)
 	for i := range same { // who wants the same key waits for the transaction
-		others.Go(func() { same[i], errs[i] = wf.Start(t.Context(), other, "o-1", cairn.StartKey("o-1")) })
+		others.Go(func() { same[i], errs[i] = wf.Start(t.Context(), other, "o-1", cairn.Key("o-1")) })
 	}
 	for i := 0; p.kind != "sqlite" && time.Since(opened) < 2*heldLease; i++ { // those who do not, do not
 		for _, e := range []*cairn.Engine{e, other} {
 			_, err := result(t, e, wf, "neighbour")
 			require.NoError(t, err)
 		}
-		_, err := wf.Start(t.Context(), e, "n", cairn.StartKey(fmt.Sprint("other ", i)))
+		_, err := wf.Start(t.Context(), e, "n", cairn.Key(fmt.Sprint("other ", i)))
 		require.NoError(t, err)
 	}
 	time.Sleep(2*heldLease + heldLease/2 - time.Since(opened))

@@ -2,6 +2,8 @@ package cairn
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"maps"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Workflow is a durable function with a permanent name.
@@ -31,59 +34,52 @@ func (w *Workflow[In, Out]) Bind(fn func(Context, In) (Out, error)) { w.fn = fn 
 // Name returns the permanent name of the workflow.
 func (w *Workflow[In, Out]) Name() string { return w.name }
 
-func (w *Workflow[In, Out]) define() (*engine.Workflow, error) {
+// Define implements [Definition].
+func (w *Workflow[In, Out]) Define(d *Definer) {
 	if w.fn == nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name)
+		d.Refuse(cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name))
+		return
 	}
-	return &engine.Workflow{Name: w.name, Run: func(b *engine.Branch, input journal.Payload) (journal.Payload, error) {
-		var in In
-		if err := payload.Decode(input, &in); err != nil {
-			return nil, err
-		}
-		out, err := w.fn(newContext(b), in)
-		if err != nil {
-			return nil, err
-		}
-		return payload.Encode(out)
-	}}, nil
+	d.add(&engine.Workflow{Name: w.name, Run: w.execute, Rewrite: rewrite[In]})
 }
 
-// StartOption changes how a run is started.
-type StartOption func(*engine.StartRequest)
-
-// StartKey identifies a start: the same key with the same input gives the run that was started before, with another input an error.
-func StartKey(key string) StartOption { return func(r *engine.StartRequest) { r.StartKey = key } }
-
-// Attributes gives the run texts that it can be found by. [WithAttributes] is for attributes of other types.
-func Attributes(a map[string]string) StartOption {
-	a = maps.Clone(a)
-	return func(r *engine.StartRequest) {
-		if r.Attributes == nil {
-			r.Attributes = map[string]string{}
-		}
-		maps.Copy(r.Attributes, a)
+func (w *Workflow[In, Out]) execute(b *engine.Branch, input journal.Payload) (journal.Payload, error) {
+	var in In
+	if err := b.Decode("the input of the run", input, &in); err != nil {
+		return nil, err
 	}
+	out, err := w.fn(newContext(b), in)
+	if err != nil {
+		return nil, err
+	}
+	return b.Encode("the output of the run", out)
 }
 
-// Elsewhere starts a run of a workflow that this process does not have: another one that works on the same database executes it.
-func Elsewhere() StartOption { return func(r *engine.StartRequest) { r.Elsewhere = true } }
+// rewrite reads a value as a type, and writes it as that type is written today.
+func rewrite[T any](p journal.Payload) (journal.Payload, []byte, error) {
+	var v T
+	if err := payload.Decode(p, &v); err != nil {
+		return nil, nil, err
+	}
+	return payload.EncodeDigest(v)
+}
+
+// Attributes gives a run texts that it can be found by. [WithAttributes] is for attributes of other types.
+func Attributes(a map[string]string) AttributesOption { return AttributesOption{set: maps.Clone(a)} }
 
 // StartAt lets the run begin at a time, or now if that is over. Until then it is pending, and can be cancelled.
 func StartAt(t time.Time) StartOption {
-	return func(r *engine.StartRequest) { r.At = journal.TimeOf(t) }
+	return startFunc(func(r *engine.StartRequest) { r.At = journal.TimeOf(t) })
 }
 
 // StartAfter lets the run begin after d. Until then it is pending, and can be cancelled.
 func StartAfter(d time.Duration) StartOption {
-	return func(r *engine.StartRequest) { r.At = journal.TimeOf(time.Now().Add(d)) }
+	return startFunc(func(r *engine.StartRequest) { r.At = journal.TimeOf(time.Now().Add(d)) })
 }
 
-// Start starts a run. When it returns, the run is durable.
+// Start starts a run. When it returns, the run is durable. With a [Key], the same key and input give the run that was started before.
 func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ...StartOption) (*Run[Out], error) {
-	if err := notInWorkflow(ctx, "Start"); err != nil {
-		return nil, err
-	}
-	req, err := w.request(in, opts)
+	req, err := w.request(ctx, "Start", in, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -91,62 +87,101 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ..
 	if err != nil {
 		return nil, err
 	}
-	return &Run[Out]{e: e, id: id}, nil
+	return newRun[Out](e, id), nil
 }
 
 // request puts together what is asked for.
-func (w *Workflow[In, Out]) request(in In, opts []StartOption) (engine.StartRequest, error) {
-	req := engine.StartRequest{Workflow: w.name}
+func (w *Workflow[In, Out]) request(ctx context.Context, call string, in In, opts []StartOption) (engine.StartRequest, error) {
+	req := engine.StartRequest{Workflow: w.name, Rewrite: rewrite[In]}
+	if err := notInWorkflow(ctx, call); err != nil {
+		return req, err
+	}
 	var err error
-	if req.Input, req.Digest, err = encode(in); err != nil {
+	if req.Input, req.Digest, err = payload.EncodeDigest(in); err != nil {
 		return req, err
 	}
 	for _, o := range opts {
-		o(&req)
+		o.startOption(&req)
 	}
 	return req, req.Err
 }
 
-// notInWorkflow refuses a call that would have effects which nobody writes down.
+// StartJSON starts a run of a workflow by its name, for who does not have its type. If this process has the workflow, an input that does not fit is refused.
+func (e *Engine) StartJSON(ctx context.Context, workflow string, input json.RawMessage, opts ...StartOption) (*RunHandle, error) {
+	if err := notInWorkflow(ctx, "StartJSON"); err != nil {
+		return nil, err
+	}
+	req := engine.StartRequest{Workflow: workflow}
+	var err error
+	if req.Input, req.Digest, err = payload.EncodeDigest(input); err != nil {
+		return nil, err
+	}
+	for _, o := range opts {
+		o.startOption(&req)
+	}
+	if req.Err != nil {
+		return nil, req.Err
+	}
+	id, err := e.inner.StartAs(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &RunHandle{e: e, id: id}, nil
+}
+
+// notInWorkflow refuses a call that would have effects which nobody writes down. It parks the run that makes it.
 func notInWorkflow(ctx context.Context, call string) error {
-	if _, ok := ctx.(Context); ok {
-		return cairnerr.Errorf(cairnerr.CodeInWorkflow, "%s was called with the Context of a workflow, where it would be repeated with each execution: call it in a step, or start a child", call)
+	if c, ok := ctx.(Context); ok {
+		return c.branch().Halt(cairnerr.Errorf(cairnerr.CodeInWorkflow,
+			"%s was called with the Context of a workflow, where it would be repeated with each execution: call it in a step, or start a child", call))
 	}
 	return nil
 }
 
 // Get returns a run of the workflow by its id.
 func (w *Workflow[In, Out]) Get(ctx context.Context, e *Engine, id string) (*Run[Out], error) {
-	info, err := e.Describe(ctx, id)
+	info, err := e.Run(id).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if info.Workflow != w.name {
 		return nil, cairnerr.Errorf(cairnerr.CodeRunNotFound, "%s is a run of %q, not of %q", id, info.Workflow, w.name)
 	}
-	return &Run[Out]{e: e, id: info.id}, nil
+	return newRun[Out](e, info.id), nil
 }
 
-// Run is one execution of a workflow.
-type Run[Out any] struct {
-	e  *Engine
-	id journal.ID
-	// joined says that it was started in a transaction of the user's, who knows whether that was committed.
-	joined bool
+// ByKey returns the run of the workflow that was started with a [Key].
+func (w *Workflow[In, Out]) ByKey(ctx context.Context, e *Engine, key string) (*Run[Out], error) {
+	h, err := e.ByKey(ctx, w.name, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Run[Out]{h}, nil
 }
 
-// ID returns the run's id.
-func (r *Run[Out]) ID() string { return journal.PrefixRun.Format(r.id) }
+// ByKey returns the run of a workflow that was started with a [Key].
+func (e *Engine) ByKey(ctx context.Context, workflow, key string) (*RunHandle, error) {
+	list, err := e.inner.Runs(ctx, store.RunFilter{Workflow: workflow, StartKey: key}, store.Page{Limit: 1})
+	if err == nil && len(list.Data) == 0 {
+		err = cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run of %q was started with the key %q", workflow, key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &RunHandle{e: e, id: list.Data[0].ID}, nil
+}
 
-// Result waits until the run has ended, and returns what it returned.
+// Run is one execution of a workflow: a [RunHandle] that knows the type of the result.
+type Run[Out any] struct{ *RunHandle }
+
+func newRun[Out any](e *Engine, id journal.ID) *Run[Out] { return &Run[Out]{&RunHandle{e: e, id: id}} }
+
+// Result waits until the run has ended, and returns what it returned. The error has the code parked if the run needs somebody who looks at it.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var out Out
-	if err := notInWorkflow(ctx, "Result"); err != nil {
-		return out, err
-	}
-	run, err := r.e.inner.Wait(ctx, r.id)
+	run, err := r.wait(ctx, "Result")
 	if err != nil {
-		return out, r.missing(err)
+		return out, err
 	}
 	if failure := engine.FailureOf(run); failure != nil {
 		return out, failure
@@ -154,27 +189,11 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	return out, payload.Decode(run.Output, &out)
 }
 
-// Describe returns what is known about the run, and what it waits for.
-func (r *Run[Out]) Describe(ctx context.Context) (*RunInfo, error) { return r.e.describe(ctx, r.id) }
-
-// Cancel asks the run to stop. Its Context ends; what it does then is up to it: see [Cleanup]. Its children are asked, too.
-func (r *Run[Out]) Cancel(ctx context.Context, reason string) error {
-	return r.e.inner.Cancel(ctx, r.id, reason, "")
+// wait waits until the run has ended.
+func (h *RunHandle) wait(ctx context.Context, call string) (*journal.Run, error) {
+	if err := errors.Join(notInWorkflow(ctx, call), h.err); err != nil {
+		return nil, err
+	}
+	run, err := h.e.inner.Wait(ctx, h.id)
+	return run, h.missing(err)
 }
-
-// Terminate ends the run and its children at once, without clean-up.
-func (r *Run[Out]) Terminate(ctx context.Context, reason string) error {
-	return r.e.inner.Terminate(ctx, r.id, reason, "")
-}
-
-// Pause lets what is under way in the run end, and begins nothing new until [Run.Resume]: no step, no child, no check of a poll. What comes through hooks is
-// kept, and time goes on: what was due meanwhile is due at once. Nobody owns a run that is paused, and no process keeps it.
-func (r *Run[Out]) Pause(ctx context.Context, reason string) error {
-	return r.e.inner.Pause(ctx, r.id, reason, "")
-}
-
-// Resume lets the run go on that was paused, or parked because something was wrong.
-func (r *Run[Out]) Resume(ctx context.Context) error { return r.e.inner.Resume(ctx, r.id, "") }
-
-// Push lets the polls of the run look now, wherever it is executed. A run that has no polls, or has ended, is left as it is; one that is paused looks when it is resumed.
-func (r *Run[Out]) Push(ctx context.Context) error { return r.e.inner.Push(ctx, r.id) }

@@ -30,7 +30,7 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			_, err = h.ReceiveRequest(ctx, 0)
+			_, err = h.Receive(ctx)
 			return 0, errors.Join(err, cairn.Sleep(ctx, time.Hour))
 		})
 		e := start(wf)
@@ -49,7 +49,9 @@ func TestWaitingEndsWithTheEngine(t *testing.T) {
 		}()
 		<-heard
 		require.Eventually(t, func() bool { _, err := e.HookInfo(t.Context(), "mail"); return err == nil }, 10*time.Second, time.Millisecond)
-		go func() { ended <- errOf(cairn.Ask[int, int](t.Context(), e, "mail", "k", 1)) }()
+		go func() {
+			ended <- errOf(cairn.NewRequestHook[int, int]("asked").Ask(t.Context(), e, "mail", 1, cairn.Key("k")))
+		}()
 		require.Eventually(t, func() bool {
 			info, err := run.Describe(t.Context())
 			return err == nil && slices.ContainsFunc(info.Waits, func(w cairn.Wait) bool { return w.Kind == "sleep" })

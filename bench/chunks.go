@@ -28,7 +28,7 @@ var (
 		return false, context.Cause(ctx)
 	})
 
-	writerWorkflow = cairn.NewWorkflow("writer", lend.Do)
+	writerWorkflow = cairn.NewWorkflow("writer", func(ctx cairn.Context, n int) (bool, error) { return lend.Do(ctx, n) })
 )
 
 // pens starts runs whose steps write, and returns their contexts and ids. The function ends them.

@@ -27,12 +27,12 @@ var (
 	})
 
 	fanWorkflow = cairn.NewWorkflow("fan", func(ctx cairn.Context, n int) (int, error) {
-		out, err := cairn.Map(ctx, "branch", make([]int, n), 0, tiny.Do)
+		out, err := cairn.Map(ctx, "branch", make([]int, n), 0, func(ctx cairn.Context, i int) (int, error) { return tiny.Do(ctx, i) })
 		return len(out), err
 	})
 
 	hookWorkflow = cairn.NewWorkflow("hook", func(ctx cairn.Context, token string) (int, error) {
-		return cairn.NewHook[int]("answer").Token(token).Wait(ctx, 0)
+		return cairn.NewHook[int]("answer").Token(token).Wait(ctx)
 	})
 
 	// The input is a time, in milliseconds.

@@ -33,7 +33,7 @@ func forkWorkload(ctx context.Context, db *database, o options, out *report) err
 	}
 	last := fmt.Sprintf("branch#%d/step", o.steps)
 	fork := func(ctx context.Context) error {
-		_, err := tool.Fork(ctx, run.ID(), cairn.Fork{Drop: []string{last}})
+		_, err := tool.Run(run.ID()).Fork(ctx, cairn.Fork{Drop: []string{last}})
 		return err
 	}
 	load := func(ctx context.Context) error {

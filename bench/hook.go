@@ -43,7 +43,7 @@ func (h *hookRuns) answer(ctx context.Context, d time.Duration) (slice, error) {
 		before, began := h.db.meter(), time.Now()
 		for i, run := range h.runs {
 			at := time.Now()
-			if err := cairn.Send(ctx, h.e, h.token[i], "", i); err != nil {
+			if err := cairn.NewHook[int]("sent").Send(ctx, h.e, h.token[i], i); err != nil {
 				return s, err
 			}
 			if _, err := run.Result(ctx); err != nil {

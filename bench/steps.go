@@ -84,7 +84,7 @@ func (l *longRun) live(ctx cairn.Context, n int) (int, error) {
 			return i, err
 		}
 	}
-	return cairn.NewHook[int]("answer").Token(longToken(n)).Wait(ctx, 0)
+	return cairn.NewHook[int]("answer").Token(longToken(n)).Wait(ctx)
 }
 
 func longToken(n int) string { return fmt.Sprintf("long-%d", n) }
@@ -146,7 +146,7 @@ func (l *longRun) fromHook(ctx context.Context, e *cairn.Engine, id string, n in
 		return 0, err
 	}
 	began := time.Now()
-	if err := cairn.Send(ctx, e, longToken(n), "", n); err != nil {
+	if err := cairn.NewHook[int]("sent").Send(ctx, e, longToken(n), n); err != nil {
 		return 0, err
 	}
 	_, err = run.Result(ctx)

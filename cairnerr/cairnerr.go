@@ -40,6 +40,7 @@ const (
 	CodeHookExists        Code = "hook_exists"          // the hook was created before
 	CodeHookConsumed      Code = "hook_consumed"        // the single-use token was used
 	CodeHookExpired       Code = "hook_expired"         // the token's time is over
+	CodeValueRefused      Code = "value_refused"        // the value does not fit the type that the hook takes
 	CodeReceiptConflict   Code = "receipt_conflict"     // the sender's key was used with another payload or hook
 	CodeWaitNotFound      Code = "wait_not_found"       // no such wait in the run
 	CodeWaitExists        Code = "wait_exists"          // the wait was created before
@@ -72,6 +73,8 @@ const (
 const (
 	CodePanic             Code = "panic"              // workflow or step code panicked
 	CodeGoexit            Code = "goexit"             // a goroutine of a workflow ended without a result
+	CodeDecode            Code = "decode_failed"      // a recorded value does not fit the type that the code has for it
+	CodeEncode            Code = "encode_failed"      // a value of the code's cannot be stored
 	CodeTimeout           Code = "timeout"            // not in time
 	CodeCancelled         Code = "cancelled"          // the run was asked to stop
 	CodeMismatch          Code = "mismatch"           // the code does not do what was recorded
@@ -115,6 +118,7 @@ var httpStatus = map[Code]int{
 	CodeHookExists:        409,
 	CodeHookConsumed:      410,
 	CodeHookExpired:       410,
+	CodeValueRefused:      422,
 	CodeReceiptConflict:   409,
 	CodeWaitNotFound:      404,
 	CodeWaitExists:        409,
@@ -142,6 +146,8 @@ var httpStatus = map[Code]int{
 	CodeCorrupt:           500,
 	CodeInternal:          500,
 	CodePanic:             500,
+	CodeDecode:            409,
+	CodeEncode:            409,
 	CodeGoexit:            500,
 	CodeTimeout:           504,
 	CodeCancelled:         409,

@@ -200,7 +200,7 @@ func Send[T any](e *Env, token, key string, v T) {
 	for {
 		next := e.store.nextCommit() // before the look, so that none is missed
 		_, alive := e.current()
-		err := cairn.Send(e.ctx, e.Engine(), token, key, v)
+		err := cairn.NewHook[T]("sent").Send(e.ctx, e.Engine(), token, v, cairn.Key(key))
 		switch code := cairnerr.CodeOf(err); {
 		case err == nil:
 			return
@@ -223,7 +223,7 @@ func Send[T any](e *Env, token, key string, v T) {
 func (e *Env) History(runID string) []*cairn.HistoryEvent {
 	e.t.Helper()
 	var events []*cairn.HistoryEvent
-	for event, err := range e.Engine().History(e.ctx, runID) {
+	for event, err := range e.Engine().Run(runID).History(e.ctx) {
 		if err != nil {
 			e.t.Fatalf("read the history of %s: %v", runID, err)
 		}

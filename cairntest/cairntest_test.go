@@ -99,7 +99,7 @@ var (
 		if err != nil {
 			return nil, err
 		}
-		got, err := answer.Wait(ctx, 48*time.Hour)
+		got, err := answer.Wait(ctx, cairn.Timeout(48*time.Hour))
 		if err != nil {
 			return nil, err
 		}
@@ -123,4 +123,9 @@ func TestCrashEverywhere(t *testing.T) {
 func TestEvictEverywhere(t *testing.T) {
 	t.Parallel()
 	cairntest.EvictEverywhere(t, everything, 5, cairntest.With(half), cairntest.Drive(drive))
+}
+
+// plain is a call without its options, where a function of two arguments is wanted.
+func plain[In, Out, O any](call func(cairn.Context, In, ...O) (Out, error)) func(cairn.Context, In) (Out, error) {
+	return func(ctx cairn.Context, in In) (Out, error) { return call(ctx, in) }
 }

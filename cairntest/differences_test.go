@@ -66,13 +66,13 @@ func race(ctx cairn.Context, futures ...*cairn.Future[string]) (string, error) {
 }
 
 // asks opens a hook, and answers what comes.
-func asks(reply func(cairn.Context, *cairn.Request[int]) error) code {
+func asks(reply func(cairn.Context, *cairn.Request[int, int]) error) code {
 	return func(ctx cairn.Context, _ int) (string, error) {
-		hook, err := cairn.NewHook[int]("ask").Token("token").Open(ctx)
+		hook, err := cairn.NewRequestHook[int, int]("ask").Token("token").Open(ctx)
 		if err != nil {
 			return "", err
 		}
-		request, err := hook.ReceiveRequest(ctx, time.Hour)
+		request, err := hook.Receive(ctx, cairn.Timeout(time.Hour))
 		if err != nil {
 			return "", err
 		}
@@ -83,7 +83,7 @@ func asks(reply func(cairn.Context, *cairn.Request[int]) error) code {
 	}
 }
 
-func double7(ctx cairn.Context, r *cairn.Request[int]) error { return r.Reply(ctx, 2*r.Value) }
+func double7(ctx cairn.Context, r *cairn.Request[int, int]) error { return r.Reply(ctx, 2*r.Value) }
 
 func send(e *cairntest.Env, run *cairn.Run[string]) {
 	e.Sleep(time.Minute) // until the workflow waits
@@ -151,7 +151,7 @@ func differences() map[string]difference {
 				    event 3: step_completed "a"
 				  - event 4: step_completed "a#2", input 2
 				  + the code asks for step "a#2", input 3`},
-		"another kind of thing": {was: steps(step("ready")), is: ready.Wait, want: `
+		"another kind of thing": {was: steps(step("ready")), is: plain(ready.Wait), want: `
 				event 3, "ready": another kind of thing
 				  - event 3: step_completed "ready"
 				  + the code asks for wait "ready"`},
@@ -209,19 +209,19 @@ func differences() map[string]difference {
 				event 4, "race": the code does not ask for it any more
 				  - event 4: step_completed "race"
 				  + the code ends with run_failed "lost: another branch was faster"`},
-		"another answer": {was: asks(double7), act: send, is: asks(func(ctx cairn.Context, r *cairn.Request[int]) error { return r.Reply(ctx, 3*r.Value) }), want: `
+		"another answer": {was: asks(double7), act: send, is: asks(func(ctx cairn.Context, r *cairn.Request[int, int]) error { return r.Reply(ctx, 3*r.Value) }), want: `
 				event 7, "ask": another answer
 				    event 4: wait_created "ask timeout"
 				    event 6: wait_completed "ask timeout"
 				  - event 7: hook_replied "ask" 42
 				  + the code answers 63`},
-		"no answer": {was: asks(double7), act: send, is: asks(func(cairn.Context, *cairn.Request[int]) error { return nil }), want: `
+		"no answer": {was: asks(double7), act: send, is: asks(func(cairn.Context, *cairn.Request[int, int]) error { return nil }), want: `
 				event 7, "ask": the code does not answer any more
 				    event 4: wait_created "ask timeout"
 				    event 6: wait_completed "ask timeout"
 				  - event 7: hook_replied "ask"
 				  + the code ends with run_completed "answered"`},
-		"an answer where there was none": {was: asks(func(cairn.Context, *cairn.Request[int]) error { return nil }), act: send, is: asks(double7), want: `
+		"an answer where there was none": {was: asks(func(cairn.Context, *cairn.Request[int, int]) error { return nil }), act: send, is: asks(double7), want: `
 				event 7, "ask": the code does something else
 				    event 4: wait_created "ask timeout"
 				    event 6: wait_completed "ask timeout"
@@ -264,16 +264,16 @@ func differences() map[string]difference {
 				    event 4: step_completed "half"
 				  - event 5: run_completed "3"
 				  + the code ends with run_completed "started"`},
-		"a poll is removed": {was: ready.Wait, is: func(cairn.Context, int) (string, error) { return "yes", nil }, want: `
+		"a poll is removed": {was: plain(ready.Wait), is: func(cairn.Context, int) (string, error) { return "yes", nil }, want: `
 				event 3, "ready": the code does not ask for it any more
 				  - event 3: wait_created "ready"
 				  + the code ends with run_completed "yes"`},
 		"a hook is not closed": {was: asks(double7), act: send, is: func(ctx cairn.Context, _ int) (string, error) {
-			hook, err := cairn.NewHook[int]("ask").Token("token").Open(ctx)
+			hook, err := cairn.NewRequestHook[int, int]("ask").Token("token").Open(ctx)
 			if err != nil {
 				return "", err
 			}
-			request, err := hook.ReceiveRequest(ctx, time.Hour)
+			request, err := hook.Receive(ctx, cairn.Timeout(time.Hour))
 			if err != nil {
 				return "", err
 			}
@@ -284,11 +284,11 @@ func differences() map[string]difference {
 				    event 6: wait_completed "ask timeout"
 				  - event 8: hook_disposed "ask"
 				  + the code ends with run_completed "answered"`},
-		"a second value is waited for": {was: asks(double7), act: send, is: asks(func(ctx cairn.Context, r *cairn.Request[int]) error {
+		"a second value is waited for": {was: asks(double7), act: send, is: asks(func(ctx cairn.Context, r *cairn.Request[int, int]) error {
 			if err := double7(ctx, r); err != nil {
 				return err
 			}
-			_, err := cairn.NewHook[int]("ask").Token("token").Wait(ctx, 0)
+			_, err := cairn.NewHook[int]("ask").Token("token").Wait(ctx)
 			return err
 		}), want: `
 				event 8, "ask": the code does something else
@@ -297,10 +297,7 @@ func differences() map[string]difference {
 				  - event 8: hook_disposed "ask"
 				  + the code asks for hook "ask#2", which is not recorded`},
 		"a limit is added": {was: steps(a), is: func(ctx cairn.Context, n int) (string, error) {
-			limited, stop, err := cairn.WithTimeout(ctx, time.Hour)
-			if err != nil {
-				return "", err
-			}
+			limited, stop := cairn.WithTimeout(ctx, time.Hour)
 			defer stop()
 			return a.Do(limited, n)
 		}, want: `

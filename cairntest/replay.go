@@ -90,7 +90,7 @@ func (e *Env) Export(runID, file string) {
 	if err != nil {
 		e.t.Fatalf("record %s: %v", runID, err)
 	}
-	err = e.Engine().Export(e.ctx, runID, out)
+	err = e.Engine().Run(runID).Export(e.ctx, out)
 	if err = errors.Join(err, out.Close()); err != nil {
 		_ = os.Remove(file)
 		e.t.Fatalf("record %s: %v", runID, err)

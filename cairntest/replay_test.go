@@ -34,7 +34,7 @@ func record(t *testing.T, fn code, act func(*cairntest.Env, *cairn.Run[string]))
 		run, err := wf.Start(e.Context(), e.Engine(), 7)
 		require.NoError(t, err)
 		act(e, run)
-		require.NoError(t, e.Engine().Export(e.Context(), run.ID(), &recorded))
+		require.NoError(t, e.Engine().Run(run.ID()).Export(e.Context(), &recorded))
 	}, wf, half)
 	return recorded.Bytes()
 }
@@ -227,7 +227,7 @@ func TestReplayOfARunThatNeverBegan(t *testing.T) {
 		run, err := named(nil).Start(e.Context(), e.Engine(), 7, cairn.Elsewhere())
 		require.NoError(t, err)
 		require.NoError(t, run.Cancel(e.Context(), "never mind"))
-		require.NoError(t, e.Engine().Export(e.Context(), run.ID(), &recorded))
+		require.NoError(t, e.Engine().Run(run.ID()).Export(e.Context(), &recorded))
 	})
 	require.Contains(t, recorded.String(), `"status":"cancelled"`)
 	require.NoError(t, replay(t, recorded.Bytes(), func(cairn.Context, int) (string, error) { t.Error("the code is executed"); return "", nil }))
@@ -252,7 +252,7 @@ func TestReplayOfAParkedRun(t *testing.T) {
 		e.Sleep(7 * 24 * time.Hour)
 		info, err := run.Describe(e.Context())
 		require.NoError(t, err)
-		require.Equal(t, "parked", info.Phase)
+		require.Equal(t, cairn.PhaseParked, info.Phase)
 	})
 	require.Contains(t, string(recorded), `"phase":"parked"`)
 	require.NoError(t, replay(t, recorded, good))
@@ -291,22 +291,19 @@ func TestReplayTouchesNothing(t *testing.T) {
 	poll := cairn.NewPoll("poll", time.Second, func(context.Context, int) (string, bool, error) {
 		t.Error("a check runs")
 		return "", true, nil
-	}).Within(time.Hour)
+	}).Timeout(time.Hour)
 	var reached atomic.Int32
 	everything := []code{
-		untouched(t, "step").Do,
-		untouched(t, "retried").Retry(cairn.RetryPolicy{Attempts: 3}).Timeout(time.Minute).Do,
-		poll.Wait,
+		plain(untouched(t, "step").Do),
+		plain(untouched(t, "retried").Retry(cairn.RetryPolicy{Attempts: 3}).Timeout(time.Minute).Do),
+		plain(poll.Wait),
 		func(ctx cairn.Context, n int) (string, error) { return child.Run(ctx, n) },
 		func(ctx cairn.Context, _ int) (string, error) { return "", cairn.Sleep(ctx, time.Nanosecond) },
 		func(ctx cairn.Context, _ int) (string, error) {
-			return cairn.NewHook[string]("hook").Wait(ctx, time.Minute)
+			return cairn.NewHook[string]("hook").Wait(ctx, cairn.Timeout(time.Minute))
 		},
 		func(ctx cairn.Context, n int) (string, error) {
-			limited, stop, err := cairn.WithTimeout(ctx, time.Nanosecond)
-			if err != nil {
-				return "", err
-			}
+			limited, stop := cairn.WithTimeout(ctx, time.Nanosecond)
 			defer stop()
 			return untouched(t, "limited").Do(limited, n)
 		},
@@ -346,17 +343,17 @@ func TestReplayKnowsNoTime(t *testing.T) {
 	}
 	for name, fn := range map[string]code{
 		"a sleep": waits(func(ctx cairn.Context) error { return cairn.Sleep(ctx, time.Hour) }),
-		"a hook":  waits(func(ctx cairn.Context) error { _, err := cairn.NewHook[int]("hook").Wait(ctx, time.Hour); return err }),
+		"a hook": waits(func(ctx cairn.Context) error {
+			_, err := cairn.NewHook[int]("hook").Wait(ctx, cairn.Timeout(time.Hour))
+			return err
+		}),
 		"a poll": waits(func(ctx cairn.Context) error {
 			never := cairn.NewPoll("never", time.Minute, func(context.Context, int) (int, bool, error) { return 0, false, nil })
-			_, err := never.Within(time.Hour).Wait(ctx, 1)
+			_, err := never.Timeout(time.Hour).Wait(ctx, 1)
 			return err
 		}),
 		"a deadline": waits(func(ctx cairn.Context) error {
-			limited, stop, err := cairn.WithTimeout(ctx, time.Hour)
-			if err != nil {
-				return err
-			}
+			limited, stop := cairn.WithTimeout(ctx, time.Hour)
 			defer stop()
 			return cairn.Sleep(limited, 24*time.Hour)
 		}),

@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	switch {
 	case set.approve != "" || set.reject != "":
 		do = func(eng *cairn.Engine) error {
-			return cairn.Send(ctx, eng, set.approve+set.reject, "", Verdict{OK: set.approve != "", By: set.by})
+			return cairn.NewHook[Verdict]("sent").Send(ctx, eng, set.approve+set.reject, Verdict{OK: set.approve != "", By: set.by})
 		}
 	case set.follow:
 		do = func(eng *cairn.Engine) error { return followLast(ctx, eng, out) }
@@ -81,7 +81,7 @@ func (a *agent) startAndPrint(ctx context.Context, eng *cairn.Engine, began time
 		return err
 	}
 	// The start key makes it safe to repeat: a conversation that was started before is found by it.
-	r, err := a.workflow.Start(ctx, eng, question, cairn.StartKey(fmt.Sprint("conversation ", number)),
+	r, err := a.workflow.Start(ctx, eng, question, cairn.Key(fmt.Sprint("conversation ", number)),
 		cairn.Attributes(map[string]string{show.Number: strconv.Itoa(number)}))
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (a *agent) startAndPrint(ctx context.Context, eng *cairn.Engine, began time
 
 // help tells a person how to answer, or answers.
 func help(ctx context.Context, eng *cairn.Engine, run string, set settings, out io.Writer) error {
-	info, err := eng.Describe(ctx, run)
+	info, err := eng.Run(run).Describe(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func help(ctx context.Context, eng *cairn.Engine, run string, set settings, out 
 		switch {
 		case w.Kind != "hook":
 		case set.yes:
-			return cairn.Send(ctx, eng, w.Token, "yes", Verdict{OK: true, By: "the command line"})
+			return cairn.NewHook[Verdict]("sent").Send(ctx, eng, w.Token, Verdict{OK: true, By: "the command line"}, cairn.Key("yes"))
 		default:
 			fmt.Fprintf(out, "  in another terminal: go run ./examples/agent -db %s -approve %s\n", set.db, w.Token)
 		}

@@ -43,7 +43,7 @@ func within(t *testing.T) context.Context {
 func tokenOf(t *testing.T, eng *cairn.Engine, id, hook string) (token string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		info, err := eng.Describe(t.Context(), id)
+		info, err := eng.Run(id).Describe(t.Context())
 		require.NoError(t, err)
 		for _, w := range info.Waits {
 			if w.Kind == "hook" && w.Key == hook {

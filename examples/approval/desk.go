@@ -90,20 +90,26 @@ func (d *desk) decide(ctx cairn.Context, e Expense) (Decision, error) {
 	return decision, err
 }
 
+// answerHook takes somebody's answer, and thanks for it.
+func answerHook(of string) cairn.RequestHook[Answer, string] {
+	return cairn.NewRequestHook[Answer, string]("answer of the " + of)
+}
+
 // ask opens a hook, tells somebody its token, and waits for what comes through it. The token is made by the engine, and cannot be guessed: who has
 // it may answer. Once means that of several answers one counts.
 func (d *desk) ask(ctx cairn.Context, q Question, patience time.Duration) (Answer, error) {
-	hook, err := cairn.NewHook[Answer]("answer of the " + q.To).Once().Metadata(q).Open(ctx)
+	hook, err := answerHook(q.To).Once().Metadata(q).Open(ctx)
 	if err != nil {
 		return Answer{}, err
 	}
-	if _, err := d.remind.Key(q.To).Do(ctx, q); err != nil {
+	if _, err := d.remind.Do(ctx, q, cairn.Key(q.To)); err != nil {
 		return Answer{}, err
 	}
-	request, err := hook.ReceiveRequest(ctx, patience)
-	if err == nil {
-		err = request.Reply(ctx, "thank you, "+request.Value.By)
+	request, err := hook.Receive(ctx, cairn.Timeout(patience))
+	if err != nil {
+		return Answer{}, errors.Join(err, hook.Close(ctx))
 	}
+	err = request.Reply(ctx, "thank you, "+request.Value.By)
 	// A closed hook takes nothing: who answers too late is told so.
 	if err := errors.Join(err, hook.Close(ctx)); err != nil {
 		return Answer{}, err

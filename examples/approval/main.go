@@ -57,7 +57,7 @@ func (d *desk) startAndWatch(ctx context.Context, eng *cairn.Engine, began time.
 	}
 	// The start key makes it safe to repeat: a request that was started before is found by it.
 	e := expense(number)
-	r, err := d.workflow.Start(ctx, eng, e, cairn.StartKey(fmt.Sprint("expense ", number)),
+	r, err := d.workflow.Start(ctx, eng, e, cairn.Key(fmt.Sprint("expense ", number)),
 		cairn.Attributes(map[string]string{show.Number: strconv.Itoa(number)}))
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func answer(ctx context.Context, st cairn.Store, token string, a Answer, out io.
 	// With a key it can be repeated: the same answer of the same person is received once.
 	within, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	reply, err := cairn.Ask[Answer, string](within, eng, token, "answer of "+a.By, a)
+	reply, err := answerHook("desk").Ask(within, eng, token, a, cairn.Key("answer of "+a.By))
 	switch {
 	case err == nil:
 		fmt.Fprintln(out, reply)

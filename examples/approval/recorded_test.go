@@ -31,7 +31,7 @@ func TestRecordedRuns(t *testing.T) {
 			require.NoError(t, err)
 			i := slices.IndexFunc(info.Waits, func(w cairn.Wait) bool { return w.Key == hook })
 			require.GreaterOrEqual(t, i, 0)
-			reply, err := cairn.Ask[Answer, string](e.Context(), e.Engine(), info.Waits[i].Token, "", a)
+			reply, err := answerHook("desk").Ask(e.Context(), e.Engine(), info.Waits[i].Token, a)
 			require.NoError(t, err)
 			require.Equal(t, "thank you, "+a.By, reply)
 			_, err = run.Result(e.Context())

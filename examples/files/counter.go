@@ -69,13 +69,13 @@ func (c *counter) run(ctx cairn.Context, dir string) (Report, error) {
 	}
 	// The key of each branch is the path. So what is counted stays counted, however far the run had come when it was interrupted.
 	path := func(p string) string { return p }
-	counts, err := cairn.MapKey(ctx, "file", paths, c.parallel, path, func(ctx cairn.Context, p string) (Count, error) {
+	counts, err := cairn.Map(ctx, "file", paths, c.parallel, func(ctx cairn.Context, p string) (Count, error) {
 		n, err := c.count.Do(ctx, File{Dir: dir, Path: p})
 		if errors.Is(err, errUnreadable) { // one bad file does not spoil the rest
 			return Count{Path: p, Problem: err.Error()}, nil
 		}
 		return n, err
-	})
+	}, cairn.KeyBy(path))
 	if err != nil {
 		return Report{}, err
 	}

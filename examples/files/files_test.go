@@ -72,7 +72,7 @@ func TestAllFilesAreCounted(t *testing.T) {
 		{Ext: "(none)", Files: 1, Lines: 2, Words: 2, Bytes: 21},
 	}}, report)
 	counted := map[string]int{}
-	for event, err := range eng.History(t.Context(), r.ID()) {
+	for event, err := range eng.Run(r.ID()).History(t.Context()) {
 		require.NoError(t, err)
 		if event.Type == "step_completed" {
 			counted[event.Key]++
@@ -168,7 +168,7 @@ func TestProgramIsInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, page.Runs, 1)
 	begun := map[string]int{}
-	for event, err := range eng.History(t.Context(), page.Runs[0].ID) {
+	for event, err := range eng.Run(page.Runs[0].ID).History(t.Context()) {
 		require.NoError(t, err)
 		if event.Type == "step_started" {
 			begun[event.Key]++

@@ -62,7 +62,7 @@ func (c *counter) startAndWatch(ctx context.Context, eng *cairn.Engine, began ti
 	}
 	// The start key makes it safe to repeat: a run that was started before is found by it.
 	about[show.Number] = strconv.Itoa(number)
-	r, err := c.workflow.Start(ctx, eng, dir, cairn.StartKey(fmt.Sprint(dir, " ", number)), cairn.Attributes(about))
+	r, err := c.workflow.Start(ctx, eng, dir, cairn.Key(fmt.Sprint(dir, " ", number)), cairn.Attributes(about))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	run, err := Greet.Start(ctx, eng, "world", cairn.StartKey("the first"))
+	run, err := Greet.Start(ctx, eng, "world", cairn.Key("the first"))
 	if err != nil {
 		log.Fatal(err)
 	}

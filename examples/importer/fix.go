@@ -48,7 +48,7 @@ func (i *importer) toFix(ctx context.Context, eng *cairn.Engine) (*cairn.RunInfo
 		case last.Status == cairn.StatusFailed:
 			return last, nil
 		case last.ForkOfID != "" && last.EndedAt.IsZero(): // an earlier process has made the fork
-			return eng.Describe(ctx, last.ForkOfID)
+			return eng.Run(last.ForkOfID).Describe(ctx)
 		}
 	}
 	return nil, errors.New("there is no import that failed")
@@ -56,7 +56,7 @@ func (i *importer) toFix(ctx context.Context, eng *cairn.Engine) (*cairn.RunInfo
 
 // failedBatches returns the keys of the batches of a run that failed, and how many were imported.
 func failedBatches(ctx context.Context, eng *cairn.Engine, runID string) (failed []string, imported int, err error) {
-	for event, err := range eng.History(ctx, runID) {
+	for event, err := range eng.Run(runID).History(ctx) {
 		if err != nil {
 			return nil, 0, err
 		}

@@ -79,13 +79,14 @@ func (i *importer) run(ctx cairn.Context, job Job) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
+	importOne := func(ctx cairn.Context, b Batch) (int, error) { return i.batch.Do(ctx, b) }
 	done := 0
 	for round := range slices.Chunk(plan.Batches, 2*job.Parallel) {
 		if err := cairn.SetAttributes(ctx, attrStage.Value("importing"), attrPercent.Value(100*done/len(plan.Batches))); err != nil {
 			return Report{}, err
 		}
 		// The key of a branch is its lines. By it a finished batch is found: after a crash, and in a fork.
-		if _, err := cairn.MapKey(ctx, "batch", round, job.Parallel, Batch.key, i.batch.Do); err != nil {
+		if _, err := cairn.Map(ctx, "batch", round, job.Parallel, importOne, cairn.KeyBy(Batch.key)); err != nil {
 			return Report{}, err // the other batches of the round have ended: nothing that was begun is lost
 		}
 		done += len(round)

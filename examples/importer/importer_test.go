@@ -110,7 +110,7 @@ func TestABadRowFailsAndAForkKeepsTheRest(t *testing.T) {
 	require.Len(t, page.Runs, 1)
 	percent, _ := attrPercent.Of(page.Runs[0])
 	require.Equal(t, 100, percent)
-	for a, err := range eng.Annotations(t.Context(), page.Runs[0].ID, cairn.AnnotationFilter{Prefix: "cairn.fork"}) {
+	for a, err := range eng.Run(page.Runs[0].ID).Annotations(t.Context(), cairn.AnnotationFilter{Prefix: "cairn.fork"}) {
 		require.NoError(t, err)
 		require.Equal(t, "importer -fix", a.Actor)
 	}

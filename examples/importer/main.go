@@ -103,7 +103,7 @@ func (i *importer) startAndWatch(ctx context.Context, eng *cairn.Engine, began t
 	}
 	fmt.Fprintf(out, "Import %d: %s. %s\n\n", number, job.File, show.StopMe)
 	// The start key makes it safe to repeat: a run that was started before is found by it.
-	run, err := i.workflow.Start(ctx, eng, job, cairn.StartKey(fmt.Sprint("import ", number)),
+	run, err := i.workflow.Start(ctx, eng, job, cairn.Key(fmt.Sprint("import ", number)),
 		cairn.Attributes(map[string]string{show.Number: strconv.Itoa(number)}),
 		cairn.WithAttributes(attrFile.Value(job.File), attrStage.Value("planning"), attrPercent.Value(0)))
 	if err != nil {
@@ -132,7 +132,7 @@ func (i *importer) lastFailed(ctx context.Context, eng *cairn.Engine) (*cairn.Ru
 	if err != nil || len(page.Runs) == 0 || page.Runs[0].Status != cairn.StatusFailed {
 		return nil, err
 	}
-	return eng.Describe(ctx, page.Runs[0].ID)
+	return eng.Run(page.Runs[0].ID).Describe(ctx)
 }
 
 // watch shows an import until it has ended, and tells how.

@@ -97,7 +97,7 @@ func (s *shop) startAndWatch(ctx context.Context, eng *cairn.Engine, began time.
 // ended or not.
 func (s *shop) startAll(ctx context.Context, eng *cairn.Engine, day int) (runs []*cairn.Run[Receipt], ids []string, err error) {
 	for _, o := range ordersOf(day) {
-		r, err := s.order.Start(ctx, eng, o, cairn.StartKey("order "+o.ID), cairn.Attributes(map[string]string{
+		r, err := s.order.Start(ctx, eng, o, cairn.Key("order "+o.ID), cairn.Attributes(map[string]string{
 			show.Number: strconv.Itoa(day), "order": o.ID, "title": "order " + o.ID,
 		}))
 		if err != nil {
@@ -162,7 +162,7 @@ func cancelOrder(ctx context.Context, st cairn.Store, order string, out io.Write
 	if len(page.Runs) == 0 {
 		return fmt.Errorf("there is no order %q", order)
 	}
-	if err := eng.Cancel(ctx, page.Runs[0].ID, "the customer has changed their mind", "you"); err != nil {
+	if err := eng.Run(page.Runs[0].ID).By("you").Cancel(ctx, "the customer has changed their mind"); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "order %s was asked to stop\n", order)

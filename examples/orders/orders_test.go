@@ -66,7 +66,7 @@ func TestOrderIsShipped(t *testing.T) {
 	}, effects(ledger.String()))
 
 	attempts := 0
-	for event, err := range eng.History(t.Context(), r.ID()) {
+	for event, err := range eng.Run(r.ID()).History(t.Context()) {
 		require.NoError(t, err)
 		if event.Key == "charge" && event.Type == "step_retrying" {
 			attempts++
@@ -114,7 +114,7 @@ func TestCancelIsUndone(t *testing.T) {
 // asleep reports whether a run waits for something, and all its children sleep.
 func asleep(t *testing.T, eng *cairn.Engine, id, kind string) bool {
 	t.Helper()
-	info, err := eng.Describe(t.Context(), id)
+	info, err := eng.Run(id).Describe(t.Context())
 	require.NoError(t, err)
 	for _, w := range info.Waits {
 		if w.Kind != kind || w.ChildID != "" && !asleep(t, eng, w.ChildID, "sleep") {

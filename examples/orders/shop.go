@@ -116,10 +116,10 @@ func (s *shop) fulfil(ctx cairn.Context, o Order, undo *undoing) (Receipt, error
 // on to them, and their ends are still waited for.
 func (s *shop) shipAll(ctx cairn.Context, o Order) ([]string, error) {
 	warehouse := func(from string) string { return from }
-	return cairn.MapKey(ctx, "parcel", o.Parcels, 0, warehouse, func(ctx cairn.Context, from string) (string, error) {
+	return cairn.Map(ctx, "parcel", o.Parcels, 0, func(ctx cairn.Context, from string) (string, error) {
 		title := "parcel " + o.ID + " from " + from
-		return s.shipment.Run(ctx, Parcel{Order: o.ID, From: from}, cairn.ChildAttributes(map[string]string{"title": title}))
-	})
+		return s.shipment.Run(ctx, Parcel{Order: o.ID, From: from}, cairn.Attributes(map[string]string{"title": title}))
+	}, cairn.KeyBy(warehouse))
 }
 
 // ship is the workflow of one parcel.

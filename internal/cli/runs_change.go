@@ -102,10 +102,10 @@ func (c *runChange) change(ctx context.Context, db store.Store, run string) (sai
 func newRunsCancel(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		if err := e.Cancel(ctx, run, c.reason, c.actor); err != nil {
+		if err := e.Run(run).By(c.actor).Cancel(ctx, c.reason); err != nil {
 			return "", err
 		}
-		if info, err := e.Describe(ctx, run); err != nil || !info.EndedAt.IsZero() {
+		if info, err := e.Run(run).Describe(ctx); err != nil || !info.EndedAt.IsZero() {
 			return run + " has ended", err // it had not begun
 		}
 		return run + " was asked to stop: its program cleans up, and ends it", nil
@@ -119,7 +119,7 @@ func newRunsCancel(s *System) *cobra.Command {
 func newRunsTerminate(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return run + " has ended", e.Terminate(ctx, run, c.reason, c.actor)
+		return run + " has ended", e.Run(run).By(c.actor).Terminate(ctx, c.reason)
 	}
 	return c.noted(c.command("terminate", "End a run and its children at once, without clean-up", `
 		Ends a run and its children at once. Its code is not asked, and cleans nothing up: "cairn runs cancel" lets it.`, `
@@ -129,7 +129,7 @@ func newRunsTerminate(s *System) *cobra.Command {
 func newRunsPause(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return run + " is paused\nnext: cairn runs resume " + run, e.Pause(ctx, run, c.reason, c.actor)
+		return run + " is paused\nnext: cairn runs resume " + run, e.Run(run).By(c.actor).Pause(ctx, c.reason)
 	}
 	return c.noted(c.command("pause", "Let a run rest until it is resumed", `
 		Parks a run: nobody executes it until "cairn runs resume". What comes for it meanwhile is kept.`, `
@@ -139,7 +139,7 @@ func newRunsPause(s *System) *cobra.Command {
 func newRunsResume(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return run + " goes on", e.Resume(ctx, run, c.actor)
+		return run + " goes on", e.Run(run).By(c.actor).Resume(ctx)
 	}
 	return c.signed(c.command("resume", "Let a run go on that was paused or parked", `
 		Lets a run go on that was paused, or that was parked because of a mistake which is mended now.`, `
@@ -149,10 +149,10 @@ func newRunsResume(s *System) *cobra.Command {
 func newRunsPush(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		if err := e.Push(ctx, run); err != nil {
+		if err := e.Run(run).PollNow(ctx); err != nil {
 			return "", err
 		}
-		if info, err := e.Describe(ctx, run); err != nil || !info.EndedAt.IsZero() {
+		if info, err := e.Run(run).Describe(ctx); err != nil || !info.EndedAt.IsZero() {
 			return run + " has ended: nothing looks any more", err
 		}
 		return "the polls of " + run + " look now", nil
@@ -176,8 +176,11 @@ func newRunsFork(s *System) *cobra.Command {
 	}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
 		fork.Reason, fork.Actor = c.reason, c.actor
-		made, err := e.Fork(ctx, run, fork)
-		return made + " is a fork of " + run + "\nnext: cairn runs show " + made, err
+		made, err := e.Run(run).Fork(ctx, fork)
+		if err != nil {
+			return "", err
+		}
+		return made.ID() + " is a fork of " + run + "\nnext: cairn runs show " + made.ID(), nil
 	}
 	command := c.noted(c.command("fork", "Make a new run that keeps results of another one", `
 		Makes a new run that keeps results of another one and does the rest again. The other run is not touched. The keys of steps are
@@ -199,7 +202,7 @@ func newRunsDelete(s *System) *cobra.Command {
 		return nil
 	}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return run + " was deleted", e.Delete(ctx, run)
+		return run + " was deleted", e.Run(run).Delete(ctx)
 	}
 	command := c.command("delete", "Remove a run that has ended, and all that belongs to it", `
 		Removes a run that has ended, with its journal, streams and lines. Its children and forks stay: they are runs of their own. "cairn

@@ -100,7 +100,10 @@ func (r *runShow) read(ctx context.Context, db store.Store, id journal.ID) (*sho
 		return nil, err
 	}
 	if !shown.run.Status.Terminal() { // it may have ended since
-		shown.waits, shown.problem = engine.WaitsIn(j, journal.TimeOf(r.system.Now()))
+		now := engine.SituationIn(j, journal.TimeOf(r.system.Now()))
+		if shown.waits = now.Waits; now.Parked != nil {
+			shown.problem = now.Parked.Error
+		}
 	}
 	if shown.run.ParkedAt != 0 {
 		shown.pause = pauseOf(j.Events)

@@ -53,7 +53,7 @@ func TestRunsOfAnotherProcess(t *testing.T) {
 		say("runs", "pause", run.ID(), "--reason", "a break")
 		require.Eventually(t, func() bool {
 			info, err := run.Describe(t.Context())
-			return err == nil && info.Phase == "parked" && info.Error != nil && info.Error.Message == "a break"
+			return err == nil && info.Phase == cairn.PhasePaused && info.Error != nil && info.Error.Message == "a break"
 		}, time.Minute, 5*time.Millisecond)
 		say("runs", "resume", run.ID())
 		say("runs", "cancel", run.ID(), "--reason", "enough\u009b31m")

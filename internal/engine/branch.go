@@ -30,6 +30,8 @@ type line struct {
 	counted bool  // it is in exec.active while it does something
 	mark    int64 // of all events ever put into the outbox, those up to here it has made or seen
 	closed  bool  // it lost a race: nothing that it does is recorded
+
+	item []byte // the digest of the item that the branch is for, if it is for one
 }
 
 // uses counts how often names were used. Most branches use one: it needs no map.
@@ -57,6 +59,7 @@ func newLine(x *exec, parent *line, path string, now journal.Time) *line {
 	l := &line{x: x, parent: parent, path: path, now: now}
 	if l.live.Store(x.why == observe.BeginStarted); parent != nil {
 		l.live.Store(parent.isLive())
+		l.item = parent.item
 	}
 	return l
 }
@@ -92,16 +95,29 @@ func (b *Branch) Context() context.Context { return b.ctx }
 // Now returns the time of the last thing that the branch has seen happen: it is the same when the code is executed again.
 func (b *Branch) Now() journal.Time { return b.now }
 
+// firstUse returns the path of the first branch with the name of this one, without its slash; "" if this one has a key of its own.
+func (l *line) firstUse() string {
+	path := strings.TrimSuffix(l.path, "/")
+	name := path[strings.LastIndexByte(path, '/')+1:]
+	if strings.ContainsRune(name, '@') {
+		return ""
+	}
+	if i := strings.LastIndexByte(name, '#'); i >= 0 {
+		path = path[:len(path)-len(name)+i]
+	}
+	return path
+}
+
 func (l *line) saw(at journal.Time) { l.now = max(l.now, at) }
 
 // enter begins a durable call. Two at the same time on one branch would get their keys in an order that nobody repeats.
 func (b *Branch) enter() error {
 	if b.used.Load() {
-		return cairnerr.Errorf(cairnerr.CodeContextOver, "the context was used after its workflow or branch had returned")
+		return b.misused(cairnerr.Errorf(cairnerr.CodeContextOver, "the Context was used after its workflow or branch had returned"))
 	}
 	b.x.check()
 	if !b.busy.CompareAndSwap(false, true) {
-		return cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two durable calls at the same time on one Context: start a branch for each goroutine, and use only the step's own context inside a step")
+		return b.misused(cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two durable calls at the same time on one Context: start a branch for each goroutine, and use only the step's own context inside a step"))
 	}
 	return nil
 }
@@ -109,7 +125,8 @@ func (b *Branch) enter() error {
 // enterWith is enter for a call on something that an execution has made: a future, a hook, a child. In another run there is no such thing to go on from.
 func (b *Branch) enterWith(what string, made *exec) error {
 	if made != b.x {
-		return cairnerr.Errorf(cairnerr.CodeConcurrentContext, "%s belongs to another run, or to an earlier execution of this one: use it with the Context that it was made with", what)
+		return b.misused(cairnerr.Errorf(cairnerr.CodeConcurrentContext,
+			"%s belongs to another run, or to an earlier execution of this one: use it with the Context that it was made with", what))
 	}
 	return b.enter()
 }
@@ -135,13 +152,13 @@ func escapeKey(key string) string {
 // keyOf returns the memo key of the next use of a name on this branch, or of an explicit key.
 func (b *Branch) keyOf(name, explicit string) (string, error) {
 	if err := CheckName(name); err != nil {
-		return "", err
+		return "", b.misused(err)
 	}
 	key := b.path + name
 	if explicit != "" {
 		key += "@" + escapeKey(explicit)
 		if b.uses.next(key) > 1 {
-			return "", cairnerr.Errorf(cairnerr.CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key)
+			return "", b.misused(cairnerr.Errorf(cairnerr.CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key))
 		}
 	} else if n := b.uses.next(name); n > 1 {
 		key += "#" + strconv.Itoa(n)
@@ -150,12 +167,12 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 }
 
 // Derive returns bytes that follow from the run, the branch and the n-th use of a name: randomness that replays.
-func (b *Branch) Derive(name string) (journal.ID, error) {
+func (b *Branch) Derive(name, explicit string) (journal.ID, error) {
 	if err := b.enter(); err != nil {
 		return journal.ID{}, err
 	}
 	defer b.leave()
-	key, err := b.keyOf(name, "")
+	key, err := b.keyOf(name, explicit)
 	if err != nil {
 		return journal.ID{}, err
 	}
@@ -190,7 +207,7 @@ func (b *Branch) look(key string, k kind) *memo {
 	b.x.mu.Unlock()
 	b.replayAsk(key, k, m)
 	if m != nil && m.kind != k {
-		b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k))
+		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k))
 	}
 	return m
 }
@@ -255,7 +272,7 @@ func (b *Branch) cut() (first int64, why error) {
 }
 
 // Shelter returns the branch with a context that a cancel of the run does not end, for cleaning up, until a time.
-func (b *Branch) Shelter(name string, until Until) (*Branch, func(), error) {
+func (b *Branch) Shelter(s TimerSpec) (*Branch, func(), error) {
 	sheltered := &Branch{line: b.line, ctx: b.x.bare, sheltered: true}
-	return sheltered.Deadline(name, until)
+	return sheltered.Deadline(s)
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
@@ -14,6 +15,8 @@ type PollSpec struct {
 	Key   string
 	Every time.Duration // between two looks; 0: only when somebody pushes
 	Until Until         // nil: for ever
+	Retry Retry         // for checks that fail; the number of failures in a row is counted in memory
+	Into  any           // a pointer to what the result is decoded into; nil: it is not
 }
 
 // kindPoll is the kind of wait that a poll is.
@@ -36,7 +39,10 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 	m := b.recall(key, kindWait)
 	if m != nil && m.completed != 0 {
 		b.saw(m.at)
-		return m.result, errorOrNil(m.failed)
+		if m.failed != nil {
+			return nil, m.failed
+		}
+		return m.result, b.decode("the recorded result of poll "+quote(key), key, m.result, s.Into)
 	}
 	if err := b.stopped(); err != nil {
 		if m != nil {
@@ -52,7 +58,7 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 // pollEnd returns when a poll is given up, 0: never. Its wait is created if it does not exist.
 func (b *Branch) pollEnd(key string, until Until) journal.Time {
 	if until != nil {
-		return b.timer(key, kindPoll, until)
+		return b.timer(key, TimerSpec{Name: kindPoll, Until: until})
 	}
 	if b.recall(key, kindWait) == nil {
 		b.add(journal.Event{Key: key, Data: &journal.WaitCreated{Kind: kindPoll}})
@@ -70,6 +76,7 @@ type poll struct {
 
 func (p *poll) run(check Check) (journal.Payload, error) {
 	x := p.b.x
+	failures := 0
 	for n := 1; ; n++ {
 		if err := p.b.stopped(); err != nil {
 			p.b.giveUp(p.key, err)
@@ -92,12 +99,27 @@ func (p *poll) run(check Check) (journal.Payload, error) {
 		if err == nil {
 			err = journal.CheckPayload("the result of poll ", p.key, out)
 		}
+		if bug, ok := errors.AsType[*unstorableError](err); ok {
+			return nil, p.b.misused(bug.reason.With(detailPlace, p.key))
+		}
+		again := time.Duration(0)
+		if failures++; err == nil {
+			failures = 0
+		} else if pause, retried := p.spec.Retry.next(x.key.Run, p.key, failures, err); retried && p.b.ctx.Err() == nil {
+			again, err = max(pause, 1), nil
+		}
 		if err != nil || ready {
-			return p.outcome(out, err)
+			if out, err = p.outcome(out, err); err != nil {
+				return nil, err
+			}
+			return out, p.b.decode("the result of poll "+quote(p.key), p.key, out, p.spec.Into)
 		}
 		w := &waiter{line: p.b.line, ctx: p.b.ctx, soft: true, ready: func() bool { return x.pushed != pushed }}
 		if p.spec.Every > 0 {
 			w.at = x.eng.now().Add(p.spec.Every)
+		}
+		if again > 0 {
+			w.at = x.eng.now().Add(max(again, time.Millisecond))
 		}
 		if p.end != 0 && (w.at == 0 || p.end < w.at) {
 			w.at = p.end

@@ -17,8 +17,9 @@ type ChildSpec struct {
 	Key        string
 	Input      journal.Payload
 	Attributes map[string]string
-	Detached   bool // it goes on when its parent is cancelled
-	Elsewhere  bool // another process has the workflow
+	Detached   bool  // it goes on when its parent is cancelled
+	Elsewhere  bool  // another process has the workflow
+	Err        error // what is wrong with the request
 }
 
 // Child is a run that this one has started.
@@ -59,6 +60,9 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 		c.id = m.child
 		b.x.attach(c, !m.done)
 		return c, nil
+	}
+	if err := b.x.eng.knows(&StartRequest{Workflow: s.Workflow, Elsewhere: s.Elsewhere}); err != nil && b.x.replay == nil {
+		return nil, b.misused(err)
 	}
 	b.x.barrier(b.line)
 	b.whilePaused()
@@ -132,12 +136,20 @@ func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 }
 
 // AwaitChild waits until a child has ended, and returns its output. If the branch must stop, so must the child, and its end is still
-// waited for, because it may have to clean up; a detached one is left alone.
-func (b *Branch) AwaitChild(c *Child) (journal.Payload, error) {
+// waited for, because it may have to clean up; a detached one is left alone. The output is decoded into a pointer; nil: it is not.
+func (b *Branch) AwaitChild(c *Child, into any) (journal.Payload, error) {
 	if err := b.enterWith("the child", c.x); err != nil {
 		return nil, err
 	}
 	defer b.leave()
+	out, err := b.awaitChild(c)
+	if err != nil {
+		return nil, err
+	}
+	return out, b.decode("the result of child "+quote(c.key), c.key, out, into)
+}
+
+func (b *Branch) awaitChild(c *Child) (journal.Payload, error) {
 	x := b.x
 	if m := b.lookForChild(c.key); m != nil && m.done {
 		if err := b.stoppedBefore(m.completed); c.detached && err != nil {

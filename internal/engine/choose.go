@@ -23,17 +23,27 @@ type Future struct {
 	err   error
 }
 
+// BranchSpec is a branch as the code asks for it.
+type BranchSpec struct {
+	Name string
+	Key  string // explicit; "": the n-th use of the name
+	Item []byte // the digest of the item that the branch is for; nil: it is for none
+}
+
 // Go starts a branch. Its name, and how often it was used here, identify it.
-func (b *Branch) Go(name, explicit string, f func(*Branch) (journal.Payload, error)) (*Future, error) {
+func (b *Branch) Go(s BranchSpec, f func(*Branch) (journal.Payload, error)) (*Future, error) {
 	if err := b.enter(); err != nil {
 		return nil, err
 	}
 	defer b.leave()
-	key, err := b.keyOf(name, explicit)
+	key, err := b.keyOf(s.Name, s.Key)
 	if err != nil {
 		return nil, err
 	}
 	child := newLine(b.x, b.line, key+"/", b.now)
+	if s.Item != nil {
+		child.item = s.Item
+	}
 	child.ctx, child.cancel = context.WithCancelCause(b.ctx)
 	fut := &Future{x: b.x, line: child, name: key}
 	x := b.x
@@ -61,19 +71,27 @@ func (f *Future) run(b *Branch, fn func(*Branch) (journal.Payload, error)) {
 	var err error
 	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			err, returned = panicError(p), true
-		}
+		p := recover()
 		if x.isGone() {
 			return
 		}
-		if !returned {
-			err = cairnerr.Errorf(cairnerr.CodeGoexit, "branch %s ended without a result (runtime.Goexit?)", f.name)
+		if bug := bugOf(p, returned, err, "the goroutine of branch "+f.name); bug != nil && !b.hasLost() {
+			b.stopFor(bug)
+			return
+		} else if bug != nil {
+			err = bug
 		}
 		f.end(out, err)
 	}()
 	out, err = fn(b)
-	err, returned = usable(err), true
+	returned = true
+}
+
+// hasLost reports whether the branch lost a race: nothing that it does counts any more.
+func (b *Branch) hasLost() bool {
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	return b.isClosed()
 }
 
 // end takes note of what a branch returned.
@@ -263,9 +281,9 @@ func (b *Branch) remember(key string, m *memo, futures []*Future) ([]*Future, er
 		if i < 0 {
 			b.replayChoice(key, name)
 			if m.copied {
-				b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name))
+				b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name))
 			}
-			b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
+			b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
 		}
 		chosen = append(chosen, futures[i])
 	}

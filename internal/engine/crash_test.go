@@ -120,10 +120,10 @@ func TestWaitsSurvive(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(300 * time.Millisecond) }); err != nil {
+		if err := b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(300 * time.Millisecond) }}); err != nil {
 			return nil, err
 		}
-		d, err := h.Receive(b, nil)
+		d, err := h.Receive(b, nil, nil)
 		return d.Payload, err
 	}}
 	bubble.Run(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestWaitsSurvive(t *testing.T) {
 		require.NoError(t, first.Stop(t.Context()))
 
 		second, _ := life(t, path, wf)
-		_, err = second.Deliver(t.Context(), "the-token", "", journal.Payload("yes"))
+		_, err = second.Deliver(t.Context(), engine.Sending{Token: "the-token", Payload: journal.Payload("yes")})
 		require.NoError(t, err)
 		run, err = second.Wait(t.Context(), id)
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestATimeoutIsDecidedByTheJournal(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = h.Receive(b, func(now journal.Time) journal.Time { return now.Add(20 * time.Millisecond) })
+		_, err = h.Receive(b, func(now journal.Time) journal.Time { return now.Add(20 * time.Millisecond) }, nil)
 		return nil, err
 	}}
 	e, _ := life(t, t.TempDir()+"/x.db", wf)
@@ -172,7 +172,7 @@ func TestCancelReachesTheCode(t *testing.T) {
 	waiting := make(chan struct{})
 	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 		close(waiting)
-		return nil, b.Sleep("long", func(now journal.Time) journal.Time { return now.Add(time.Hour) })
+		return nil, b.Sleep(engine.TimerSpec{Name: "long", Until: func(now journal.Time) journal.Time { return now.Add(time.Hour) }})
 	}}
 	e, st := life(t, t.TempDir()+"/x.db", wf)
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
@@ -195,21 +195,22 @@ func TestFailures(t *testing.T) {
 	tests := map[string]struct {
 		run  func(b *engine.Branch) (journal.Payload, error)
 		code cairnerr.Code
+		bug  bool // in the workflow's own code: the run is parked
 	}{
-		"a panic":           {func(*engine.Branch) (journal.Payload, error) { panic("boom") }, cairnerr.CodePanic},
-		"a panic in a step": {func(b *engine.Branch) (journal.Payload, error) { return step(b, func() error { panic("boom") }) }, cairnerr.CodePanic},
+		"a panic":           {func(*engine.Branch) (journal.Payload, error) { panic("boom") }, cairnerr.CodePanic, true},
+		"a panic in a step": {func(b *engine.Branch) (journal.Payload, error) { return step(b, func() error { panic("boom") }) }, cairnerr.CodePanic, false},
 		"an error with code": {func(b *engine.Branch) (journal.Payload, error) {
 			return step(b, func() error { return cairnerr.Errorf("declined", "no") })
-		}, "declined"},
+		}, "declined", false},
 		"a bad name": {func(b *engine.Branch) (journal.Payload, error) {
 			return b.Step(engine.StepSpec{Name: "a/b"}, nil)
-		}, cairnerr.CodeMalformed},
+		}, cairnerr.CodeMalformed, true},
 		"a key used twice": {func(b *engine.Branch) (journal.Payload, error) {
 			if _, err := b.Step(engine.StepSpec{Name: "s", Key: "k"}, value("1")); err != nil {
 				return nil, err
 			}
 			return b.Step(engine.StepSpec{Name: "s", Key: "k"}, value("2"))
-		}, cairnerr.CodeDuplicateKey},
+		}, cairnerr.CodeDuplicateKey, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -219,6 +220,14 @@ func TestFailures(t *testing.T) {
 			id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
 			require.NoError(t, err)
 			run, err := e.Wait(t.Context(), id)
+			if test.bug {
+				require.Equal(t, cairnerr.CodeParked, cairnerr.CodeOf(err), "%v", err)
+				now, err := e.Situation(t.Context(), id)
+				require.NoError(t, err)
+				require.Equal(t, test.code, now.Parked.Error.Code)
+				require.NotEmpty(t, now.Parked.Error.Stack)
+				return
+			}
 			require.NoError(t, err)
 			require.Equal(t, journal.StatusFailed, run.Status)
 			require.Equal(t, test.code, run.Error.Error.Code)
@@ -235,13 +244,13 @@ func TestChangedCodeIsParked(t *testing.T) {
 		if _, err := b.Step(engine.StepSpec{Name: "x"}, value("1")); err != nil {
 			return nil, err
 		}
-		return nil, b.Sleep("nap", nap)
+		return nil, b.Sleep(engine.TimerSpec{Name: "nap", Until: nap})
 	}})
 	id, err := first.Start(t.Context(), engine.StartRequest{Workflow: "w"})
 	require.NoError(t, err)
 	require.NoError(t, first.Stop(t.Context()))
 	_, st := life(t, path, &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-		return nil, b.Sleep("x", nap)
+		return nil, b.Sleep(engine.TimerSpec{Name: "x", Until: nap})
 	}})
 	require.Eventually(t, func() bool {
 		run, err := st.Run(t.Context(), "default", id, store.ResolveNone)

@@ -32,42 +32,71 @@ const (
 	timeoutOf   = "timeout of "
 )
 
-// Waits returns what a run waits for, and which long steps are under way, and why it is parked if it is. It is read from the journal, and from memory
-// where this process executes the run.
-func (e *Engine) Waits(ctx context.Context, run journal.ID) (waits []WaitingFor, parked *cairnerr.Error, err error) {
-	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	if j.Run.Status.Terminal() {
-		return nil, nil, nil // also if an execution here has not noticed yet
-	}
-	waits, parked = WaitsIn(j, e.now())
-	return e.withProgress(run, waits), parked, nil
+// Situation is what a run that has not ended is doing. It is empty for one that has.
+type Situation struct {
+	Waits   []WaitingFor
+	Parked  *journal.RunParked       // nil: it is not parked
+	Request *journal.CancelRequested // nil: it was not asked to stop
 }
 
-// WaitsIn is [Engine.Waits] for who has the whole journal of a run, and no engine.
-func WaitsIn(j *store.Journal, now journal.Time) (waits []WaitingFor, parked *cairnerr.Error) {
+// Situation returns what a run is doing. It is read from the journal, and from memory where this process executes the run.
+func (e *Engine) Situation(ctx context.Context, run journal.ID) (Situation, error) {
+	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	if err != nil || j.Run.Status.Terminal() { // also if an execution here has not noticed yet
+		return Situation{}, err
+	}
+	s := SituationIn(j, e.now())
+	s.Waits = e.withProgress(run, s.Waits)
+	e.explainChildren(ctx, s.Waits)
+	return s, nil
+}
+
+// explainChildren says of children that are waited for, and are parked, why.
+func (e *Engine) explainChildren(ctx context.Context, waits []WaitingFor) {
+	for i := range waits {
+		w := &waits[i]
+		if w.Child.IsZero() {
+			continue
+		}
+		child, err := e.store.Journal(ctx, e.cfg.Namespace, w.Child, 0)
+		if err != nil || child.Run.ParkedAt == 0 {
+			continue
+		}
+		if parked := SituationIn(child, e.now()).Parked; parked != nil {
+			w.Error = cairnerr.Errorf(cairnerr.CodeParked, "the child %s is parked: %s", journal.PrefixRun.Format(w.Child), parked.Error)
+		}
+	}
+}
+
+// SituationIn is [Engine.Situation] for who has the whole journal of a run, and no engine.
+func SituationIn(j *store.Journal, now journal.Time) (s Situation) {
 	if j.Run.Status.Terminal() || len(j.Events) == 0 {
-		return nil, nil
+		return s
 	}
 	m := newMemos()
 	for i := range j.Events {
 		if j.Events[i].Data != nil {
 			m.fold(j.Run.ID, &j.Events[i])
 		}
+		if parked, ok := j.Events[i].Data.(*journal.RunParked); ok {
+			s.Parked = parked
+		}
 	}
+	if m.parked == nil {
+		s.Parked = nil
+	}
+	s.Request = m.request
 	if c, ok := j.Events[0].Data.(*journal.RunCreated); ok && j.Run.Status == journal.StatusPending && c.StartAt > now {
-		waits = append(waits, WaitingFor{Kind: kindOfStart, Until: c.StartAt})
+		s.Waits = append(s.Waits, WaitingFor{Kind: kindOfStart, Until: c.StartAt})
 	}
 	for _, key := range slices.Sorted(maps.Keys(m.byKey)) {
 		memo := m.byKey[key]
 		interrupted := memo.kind == kindWait && m.cancelled != 0 && memo.seq < m.cancelled
 		if w, open := memo.waitsFor(key, now); open && !interrupted && !m.isClosed(key) {
-			waits = append(waits, w)
+			s.Waits = append(s.Waits, w)
 		}
 	}
-	return waits, m.parked
+	return s
 }
 
 // isClosed reports whether a key belongs to a branch that lost a race.

@@ -63,7 +63,9 @@ func TestRunsOfANewerProgramDoNotHideOthers(t *testing.T) {
 			path := t.TempDir() + "/x.db"
 			bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
 				nap := func(now journal.Time) journal.Time { return now.Add(time.Minute) }
-				rests := &engine.Workflow{Name: "rests", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return nil, b.Sleep("nap", nap) }}
+				rests := &engine.Workflow{Name: "rests", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
+					return nil, b.Sleep(engine.TimerSpec{Name: "nap", Until: nap})
+				}}
 				first, _ := life(t, path, rests)
 				for range test.runs {
 					_, err := first.Start(t.Context(), engine.StartRequest{Workflow: "rests"})
@@ -105,12 +107,12 @@ func TestARunThatIsParkedWhileItIsPaused(t *testing.T) {
 		wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 			if changed.Load() {
 				time.Sleep(time.Second) // until it is paused
-				return nil, b.Sleep("a", nap)
+				return nil, b.Sleep(engine.TimerSpec{Name: "a", Until: nap})
 			}
 			if _, err := b.Step(engine.StepSpec{Name: "a"}, value("a")); err != nil {
 				return nil, err
 			}
-			return nil, b.Sleep("nap", nap)
+			return nil, b.Sleep(engine.TimerSpec{Name: "nap", Until: nap})
 		}}
 		first, _ := life(t, path, wf)
 		run := begin(t, first, "")

@@ -30,7 +30,7 @@ func TestOneCommitForWhatFollows(t *testing.T) {
 	receive := func(b *engine.Branch, n int, then func(i int) error) error {
 		h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: "token"})
 		for i := 0; err == nil && i < n; i++ {
-			if _, err = h.Receive(b, nil); err == nil {
+			if _, err = h.Receive(b, nil, nil); err == nil {
 				err = then(i)
 			}
 		}
@@ -53,9 +53,12 @@ func TestOneCommitForWhatFollows(t *testing.T) {
 		"a payload, and another hook": {func(b *engine.Branch) error {
 			return receive(b, 1, func(int) error { _, err := b.OpenHook(engine.HookSpec{Name: "next"}); return err })
 		}, 1, 2},
-		"a nap, and the run ends":  {func(b *engine.Branch) error { return b.Sleep("nap", nap) }, 0, 1},
-		"a nap, and then a second": {func(b *engine.Branch) error { _ = b.Sleep("nap", nap); return b.Sleep("nap", nap) }, 0, 2},
-		"a nap, and a step":        {func(b *engine.Branch) error { _ = b.Sleep("nap", nap); return step(b) }, 0, 2},
+		"a nap, and the run ends": {func(b *engine.Branch) error { return b.Sleep(engine.TimerSpec{Name: "nap", Until: nap}) }, 0, 1},
+		"a nap, and then a second": {func(b *engine.Branch) error {
+			_ = b.Sleep(engine.TimerSpec{Name: "nap", Until: nap})
+			return b.Sleep(engine.TimerSpec{Name: "nap", Until: nap})
+		}, 0, 2},
+		"a nap, and a step": {func(b *engine.Branch) error { _ = b.Sleep(engine.TimerSpec{Name: "nap", Until: nap}); return step(b) }, 0, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -87,7 +90,7 @@ func commitsAfter(t *testing.T, path string, code func(b *engine.Branch) error, 
 	synctest.Wait() // it has come to wait
 	commits.Store(0)
 	for i := range sends {
-		_, err := e.Deliver(t.Context(), "token", fmt.Sprint(i), journal.Payload("x"))
+		_, err := e.Deliver(t.Context(), engine.Sending{Token: "token", Key: fmt.Sprint(i), Payload: journal.Payload("x")})
 		require.NoError(t, err)
 		synctest.Wait()
 	}
@@ -112,7 +115,7 @@ func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		d, err := h.Receive(b, nil)
+		d, err := h.Receive(b, nil, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +143,7 @@ func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 	other, _ := life(t, path)
 	require.NoError(t, other.Annotate(t.Context(), id, &journal.Annotated{Name: "seen", Actor: "somebody"}))
 
-	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("yes"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("yes")})
 	require.NoError(t, err)
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)
@@ -161,7 +164,7 @@ func TestARaceThatNobodyWon(t *testing.T) {
 	var armed atomic.Bool
 	plan := func(op faultstore.Op, _ int) faultstore.Fault {
 		if op == faultstore.OpBegin && armed.CompareAndSwap(true, false) {
-			_, _ = other.Deliver(context.WithoutCancel(t.Context()), "b", "k", journal.Payload("no"))
+			_, _ = other.Deliver(context.WithoutCancel(t.Context()), engine.Sending{Token: "b", Key: "k", Payload: journal.Payload("no")})
 		}
 		return faultstore.Fault{}
 	}
@@ -169,7 +172,7 @@ func TestARaceThatNobodyWon(t *testing.T) {
 		h, err := b.OpenHook(engine.HookSpec{Name: "h", Token: token})
 		for err == nil {
 			var d engine.Delivery
-			if d, err = h.Receive(b, nil); string(d.Payload) == "yes" {
+			if d, err = h.Receive(b, nil, nil); string(d.Payload) == "yes" {
 				return nil, nil
 			}
 		}
@@ -186,7 +189,7 @@ func TestARaceThatNobodyWon(t *testing.T) {
 	}
 	wait := &engine.Workflow{Name: "child", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) { return until(b, "c") }}
 	race := &engine.Workflow{Name: "race", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-		one, err := b.Go("one", "", func(b *engine.Branch) (journal.Payload, error) {
+		one, err := b.Go(engine.BranchSpec{Name: "one"}, func(b *engine.Branch) (journal.Payload, error) {
 			if err := start(b); err != nil {
 				return nil, err
 			}
@@ -195,7 +198,7 @@ func TestARaceThatNobodyWon(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		two, err := b.Go("two", "", func(b *engine.Branch) (journal.Payload, error) { return until(b, "b") })
+		two, err := b.Go(engine.BranchSpec{Name: "two"}, func(b *engine.Branch) (journal.Payload, error) { return until(b, "b") })
 		if err != nil {
 			return nil, err
 		}
@@ -209,7 +212,7 @@ func TestARaceThatNobodyWon(t *testing.T) {
 	rests(t, plain, *child.Load(), 1)
 	rests(t, plain, id, 1)
 	armed.Store(true)
-	_, err = e.Deliver(t.Context(), "b", "k", journal.Payload("yes"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: "b", Key: "k", Payload: journal.Payload("yes")})
 	require.Equal(t, cairnerr.CodeReceiptConflict, cairnerr.CodeOf(err), err)
 	require.Never(t, func() bool {
 		run, err := plain.Run(t.Context(), "default", *child.Load(), store.ResolveNone)
@@ -234,7 +237,7 @@ func TestAttributesFromOutside(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = h.Receive(b, nil)
+		_, err = h.Receive(b, nil, nil)
 		return journal.Payload(b.Run().Attributes["k"]), err
 	}}
 	e, _ := plannedLife(t, t.TempDir()+"/x.db", plan, wf)
@@ -246,7 +249,7 @@ func TestAttributesFromOutside(t *testing.T) {
 	require.Never(t, func() bool { return len(set) > 0 }, 20*time.Millisecond, time.Millisecond)
 	close(release)
 	require.NoError(t, <-set)
-	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("x"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("x")})
 	require.NoError(t, err)
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)
@@ -263,7 +266,7 @@ func TestABadDeliveryDisturbsNobody(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		d, err := h.Receive(b, nil)
+		d, err := h.Receive(b, nil, nil)
 		got.Add(1)
 		return d.Payload, err
 	}}
@@ -271,10 +274,10 @@ func TestABadDeliveryDisturbsNobody(t *testing.T) {
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
 	require.NoError(t, err)
 	rests(t, st, id, 1)
-	_, err = e.Deliver(t.Context(), "token", strings.Repeat("k", 100_000), journal.Payload("x"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: "token", Key: strings.Repeat("k", 100_000), Payload: journal.Payload("x")})
 	require.Equal(t, cairnerr.CodeLimitExceeded, cairnerr.CodeOf(err), err)
 	require.Zero(t, got.Load())
-	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("y"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("y")})
 	require.NoError(t, err)
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)
@@ -308,7 +311,7 @@ func TestASenderThatGivesUp(t *testing.T) {
 	sending, giveUp := context.WithCancel(t.Context())
 	sent := make(chan error, 1)
 	go func() {
-		_, err := e.Deliver(sending, "token", "", journal.Payload("a"))
+		_, err := e.Deliver(sending, engine.Sending{Token: "token", Payload: journal.Payload("a")})
 		sent <- err
 	}()
 	require.Never(t, func() bool { return len(sent) > 0 }, 20*time.Millisecond, time.Millisecond)
@@ -317,7 +320,7 @@ func TestASenderThatGivesUp(t *testing.T) {
 	close(release)
 	require.NoError(t, <-busy)
 	for _, payload := range []string{"b", "c"} {
-		_, err = e.Deliver(t.Context(), "token", "", journal.Payload(payload))
+		_, err = e.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload(payload)})
 		require.NoError(t, err)
 	}
 	run, err := e.Wait(t.Context(), id)

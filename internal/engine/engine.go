@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -18,6 +19,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/stream"
 	"github.com/cairn-workflow/cairn/internal/turn"
+	"github.com/cairn-workflow/cairn/internal/version"
 	"github.com/cairn-workflow/cairn/observe"
 )
 
@@ -25,6 +27,8 @@ import (
 type Workflow struct {
 	Name string
 	Run  func(b *Branch, input journal.Payload) (journal.Payload, error)
+	// Rewrite reads an input and writes it as its type is written today; nil: it stays as it is.
+	Rewrite func(journal.Payload) (journal.Payload, []byte, error)
 }
 
 // Config tunes an engine. The zero value is good for most.
@@ -45,6 +49,10 @@ type Config struct {
 	Entropy io.Reader
 	// Logger gets what the engine has to say. Defaults to nothing.
 	Logger *slog.Logger
+	// Build names the build of this program. Defaults to one that follows from the executable.
+	Build func() string
+	// Ready is called when the engine is made, before it executes anything.
+	Ready func(*Engine)
 	// Hooks are told what the engine does.
 	Hooks observe.Hooks
 	// KeepLogs lets what runs say be kept; nil: it is not.
@@ -121,13 +129,10 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err
 	}
+	if err := errors.Join(CheckWorkflows(workflows)...); err != nil {
+		return nil, err
+	}
 	for _, w := range workflows {
-		if err := CheckName(w.Name); err != nil {
-			return nil, err
-		}
-		if e.workflows[w.Name] != nil {
-			return nil, cairnerr.Errorf(cairnerr.CodeDuplicateName, "two workflows are named %q", w.Name)
-		}
 		e.workflows[w.Name] = w
 		e.names = append(e.names, w.Name)
 	}
@@ -144,13 +149,33 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.me = me
 	e.keeper = newKeeper(ctx, cfg.KeepLogs, st, e.log)
 	e.observeLife(cfg.Hooks.EngineStarted, "EngineStarted")
+	if cfg.Ready != nil {
+		cfg.Ready(e)
+	}
 	e.work.Go(e.poll)
 	e.work.Go(e.heart)
 	e.work.Go(e.watch)
+	if len(e.workflows) > 0 {
+		e.work.Go(e.retryParked)
+	}
 	if e.testing.Started != nil {
 		e.testing.Started(e)
 	}
 	return e, nil
+}
+
+// CheckWorkflows returns all that is wrong with the names of workflows.
+func CheckWorkflows(workflows []*Workflow) (mistakes []error) {
+	seen := map[string]bool{}
+	for _, w := range workflows {
+		if err := CheckName(w.Name); err != nil {
+			mistakes = append(mistakes, err)
+		} else if seen[w.Name] {
+			mistakes = append(mistakes, cairnerr.Errorf(cairnerr.CodeDuplicateName, "two workflows are named %q", w.Name))
+		}
+		seen[w.Name] = true
+	}
+	return mistakes
 }
 
 func (e *Engine) defaults() {
@@ -168,6 +193,9 @@ func (e *Engine) defaults() {
 	}
 	if e.cfg.Lease <= 0 {
 		e.cfg.Lease = 5 * time.Second
+	}
+	if e.cfg.Build == nil {
+		e.cfg.Build = version.Build
 	}
 	if e.cfg.Entropy == nil {
 		e.cfg.Entropy = rand.Reader
@@ -226,11 +254,47 @@ type StartRequest struct {
 	Notes      []*journal.Annotated
 	Err        error // what is wrong with the request
 	Headers    map[string]string
+	// Rewrite reads a recorded input and writes it as its type is written today; nil: it cannot be done.
+	Rewrite func(journal.Payload) (journal.Payload, []byte, error)
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
 func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) {
-	return e.startTold(ctx, e.cfg.Namespace, r)
+	id, err := e.startTold(ctx, e.cfg.Namespace, r)
+	if before, same := e.sameStart(ctx, r, err); same {
+		return before, nil
+	}
+	return id, err
+}
+
+// StartAs is [Engine.Start] for who does not have the type of the input. If this process has the workflow, the input is read as that.
+func (e *Engine) StartAs(ctx context.Context, r StartRequest) (journal.ID, error) {
+	if wf := e.workflows[r.Workflow]; wf != nil && wf.Rewrite != nil {
+		in, digest, err := wf.Rewrite(r.Input)
+		if err != nil {
+			return journal.ID{}, cairnerr.Errorf(cairnerr.CodeValueRefused, "the input does not fit workflow %q: %w", r.Workflow, err)
+		}
+		r.Input, r.Digest, r.Rewrite = in, digest, wf.Rewrite
+	}
+	return e.Start(ctx, r)
+}
+
+// sameStart finds the run of a start whose key was used with an input that only looks different, because its type has changed since: decoded into today's
+// type and encoded again, it is the same.
+func (e *Engine) sameStart(ctx context.Context, r StartRequest, err error) (journal.ID, bool) {
+	if cairnerr.CodeOf(err) != cairnerr.CodeStartKeyConflict || r.Rewrite == nil {
+		return journal.ID{}, false
+	}
+	list, err := e.store.Runs(ctx, e.cfg.Namespace, store.RunFilter{Workflow: r.Workflow, StartKey: r.StartKey}, store.Page{Limit: 1})
+	if err != nil || len(list.Data) == 0 {
+		return journal.ID{}, false
+	}
+	run, err := e.store.Run(ctx, e.cfg.Namespace, list.Data[0].ID, store.ResolveAll)
+	if err != nil || !run.ForkedFrom.IsZero() { // a fork is more than its input
+		return journal.ID{}, false
+	}
+	_, digest, err := r.Rewrite(run.Input)
+	return run.ID, err == nil && bytes.Equal(digest, r.Digest)
 }
 
 // startIn starts a run, and reports whether its start key is that of an older one.
@@ -402,8 +466,15 @@ func (e *Engine) logDrift(x *exec, key string) {
 }
 
 func (e *Engine) logParked(x *exec, reason *cairnerr.Error) {
-	x.logger().WarnContext(e.life, "a run is parked: it goes on when somebody has looked at it and resumed it", slog.Any("error", reason))
+	x.logger().WarnContext(e.life, "a run is parked: it goes on when somebody has looked at it and resumed it", slog.Any("error", reason), slog.String("place", reason.Details[detailPlace]), slog.String("stack", reason.Stack))
 }
+
+func (e *Engine) logHalted(x *exec, reason *cairnerr.Error) {
+	x.logger().WarnContext(e.life, "the code of a cancelled run cannot go on: the run ends without its clean-up", slog.Any("error", reason), slog.String("stack", reason.Stack))
+}
+
+// build names the program that this engine is part of.
+func (e *Engine) build() string { return e.cfg.Build() }
 
 func (e *Engine) logRefusal(x *exec, cmd *journal.Command, err error) {
 	x.logger().ErrorContext(e.life, "what a run did was refused; it is left as it is", slog.Int("events", len(cmd.Events)), slog.Any("error", err))

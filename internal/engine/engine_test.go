@@ -46,7 +46,7 @@ func TestSteps(t *testing.T) {
 			}
 			out += string(p)
 		}
-		if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(30 * time.Millisecond) }); err != nil {
+		if err := b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(30 * time.Millisecond) }}); err != nil {
 			return nil, err
 		}
 		return journal.Payload(out), nil
@@ -69,13 +69,13 @@ func TestHookRetryBranches(t *testing.T) {
 			return nil, err
 		}
 		tokens <- h.Token()
-		p, err := h.Receive(b, func(now journal.Time) journal.Time { return now.Add(time.Minute) })
+		p, err := h.Receive(b, func(now journal.Time) journal.Time { return now.Add(time.Minute) }, nil)
 		if err != nil {
 			return nil, err
 		}
 		var futs []*engine.Future
 		for i := range 5 {
-			f, err := b.Go("branch", "", func(b *engine.Branch) (journal.Payload, error) {
+			f, err := b.Go(engine.BranchSpec{Name: "branch"}, func(b *engine.Branch) (journal.Payload, error) {
 				return b.Step(engine.StepSpec{Name: "flaky", Retry: engine.Retry{Attempts: 3, First: 5 * time.Millisecond}},
 					func(_ context.Context, info engine.StepInfo) (journal.Payload, error) {
 						tries.Add(1)
@@ -104,7 +104,7 @@ func TestHookRetryBranches(t *testing.T) {
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
 	require.NoError(t, err)
 	token := <-tokens
-	_, err = e.Deliver(t.Context(), token, "k", journal.Payload("yes"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: token, Key: "k", Payload: journal.Payload("yes")})
 	require.NoError(t, err)
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestHookRetryBranches(t *testing.T) {
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	sleep := func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-		return nil, b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(time.Hour) })
+		return nil, b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(time.Hour) }})
 	}
 	ends := map[string]func(e *engine.Engine, run journal.ID) error{
 		"cancel":    func(e *engine.Engine, run journal.ID) error { return e.Cancel(t.Context(), run, "enough", "") },

@@ -130,22 +130,21 @@ func (x *exec) main(b *Branch) {
 	var err error
 	returned := false
 	defer func() {
-		if p := recover(); p != nil {
-			err, returned = panicError(p), true
-		}
+		p := recover()
 		if x.isGone() {
 			return
 		}
-		if !returned {
-			err = cairnerr.Errorf(cairnerr.CodeGoexit, "the workflow's goroutine ended without a result (runtime.Goexit, or t.FailNow?)")
+		if bug := bugOf(p, returned, err, "the workflow's goroutine"); bug != nil {
+			b.stopFor(bug)
+			return
 		}
 		x.end(b, out, err)
 	}()
 	out, err = x.wf.Run(b, x.input)
-	err, returned = usable(err), true
+	returned = true
 }
 
-func panicError(p any) error {
+func panicError(p any) *cairnerr.Error {
 	return &cairnerr.Error{Code: cairnerr.CodePanic, Message: fmt.Sprint(p), Stack: string(debug.Stack())}
 }
 
@@ -199,10 +198,19 @@ func endOf(request *journal.CancelRequested, out journal.Payload, err error) jou
 	case err == nil:
 		return &journal.RunCompleted{Output: out}
 	case request != nil && (errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled)):
-		return &journal.RunCancelled{Reason: request.Reason, Actor: request.Actor}
+		return &journal.RunCancelled{Reason: request.Reason, Actor: request.Actor, Error: cleanUpError(err)}
 	default:
 		return &journal.RunFailed{Error: asFailure(err)}
 	}
+}
+
+// cleanUpError returns what a cancelled run has to say beyond that it was cancelled, nil: nothing.
+func cleanUpError(err error) *cairnerr.Error {
+	failure := asFailure(err)
+	if failure.Message == ErrCancelled.Message || failure.Message == context.Canceled.Error() {
+		return nil
+	}
+	return failure
 }
 
 // leave ends the execution: its goroutines end at their next call.
@@ -295,7 +303,7 @@ func (x *exec) refused(cmd *journal.Command, err error) {
 			return // that was what was refused
 		}
 	}
-	park := x.owned([]journal.Event{{Data: &journal.RunParked{Error: cairnerr.AsError(err)}}})
+	park := x.owned([]journal.Event{{Data: &journal.RunParked{Error: cairnerr.AsError(err), Build: x.eng.build()}}})
 	park.Lease = journal.LeaseRelease // also if it is paused
 	if _, parkErr := x.me.committer.DoAfter(x.eng.hard, park, x.unsettled()); parkErr == nil {
 		x.observeParked(err)

@@ -13,6 +13,7 @@ type HookSpec struct {
 	Metadata journal.Payload
 	Once     bool // takes one payload
 	Webhook  bool
+	Schema   []byte // of its values; nil: any
 }
 
 // Hook is an open hook of a run.
@@ -55,7 +56,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 				return nil, err
 			}
 		}
-		b.add(journal.Event{Key: key, Data: &journal.HookCreated{Token: token, SingleUse: s.Once, Webhook: s.Webhook, Metadata: s.Metadata}})
+		b.add(journal.Event{Key: key, Data: &journal.HookCreated{Token: token, SingleUse: s.Once, Webhook: s.Webhook, Metadata: s.Metadata, Schema: s.Schema}})
 		b.x.barrier(b.line)
 		if h.memo = b.recall(key, kindHook); h.memo == nil {
 			if err := b.stopped(); err != nil {
@@ -75,14 +76,16 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 func (h *Hook) Token() string { return h.memo.token }
 
 // bind makes a branch the one that receives from the hook: with two, who gets what would differ between executions.
-func (h *Hook) bind(l *line) error {
-	x := l.x
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if h.receiver != nil && h.receiver != l {
-		return cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two branches receive from hook %q: let one receive, and pass on what comes", h.key)
+func (h *Hook) bind(b *Branch) error {
+	b.x.mu.Lock()
+	other := h.receiver != nil && h.receiver != b.line
+	if !other {
+		h.receiver = b.line
 	}
-	h.receiver = l
+	b.x.mu.Unlock()
+	if other {
+		return b.misused(cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two branches receive from hook %q: let one receive, and pass on what comes", h.key))
+	}
 	return nil
 }
 
@@ -94,13 +97,21 @@ type Delivery struct {
 }
 
 // Receive waits for the next payload, at most until the given time (nil: for ever). When both come, the journal's order decides. Through a hook that was closed, or
-// has had its only payload, nothing can come any more: that is an error.
-func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
+// has had its only payload, nothing can come any more: that is an error. The payload is decoded into a pointer; nil: it is not.
+func (h *Hook) Receive(b *Branch, until Until, into any) (Delivery, error) {
 	if err := b.enterWith("the hook", h.line.x); err != nil {
 		return Delivery{}, err
 	}
 	defer b.leave()
-	if err := h.bind(b.line); err != nil {
+	d, err := h.receive(b, until)
+	if err != nil {
+		return Delivery{}, err
+	}
+	return d, b.decode("what came through hook "+quote(h.key), h.key, d.Payload, into)
+}
+
+func (h *Hook) receive(b *Branch, until Until) (Delivery, error) {
+	if err := h.bind(b); err != nil {
 		return Delivery{}, err
 	}
 	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken || h.memo.disposed }, key: h.key, kind: kindHook}
@@ -111,7 +122,7 @@ func (h *Hook) Receive(b *Branch, until Until) (Delivery, error) {
 			return Delivery{}, err
 		}
 		timeout, w.wait = key, key
-		end = b.timer(key, timeoutOf+h.name, until)
+		end = b.timer(key, TimerSpec{Name: timeoutOf + h.name, Until: until})
 		w.at = end
 	}
 	for {

@@ -31,6 +31,9 @@ func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (jou
 		cmd.Events = append(cmd.Events, journal.Event{Data: note})
 	}
 	res, err := commit.Join(ctx, e.store, tx, cmd, journal.Env{Now: e.now(), Self: self})
+	if before, same := e.sameStart(ctx, r, err); same {
+		return before, nil
+	}
 	if err != nil {
 		return id, err
 	}

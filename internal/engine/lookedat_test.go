@@ -42,7 +42,7 @@ func TestAChildThatCannotBeLookedAt(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return b.AwaitChild(c)
+		return b.AwaitChild(c, nil)
 	}}
 	e, err := engine.New(t.Context(), cut, engine.Config{Poll: 20 * time.Millisecond}, parent)
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestAChildThatCannotBeLookedAt(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		_, err = h.Receive(b, nil)
+		_, err = h.Receive(b, nil, nil)
 		return journal.Payload("done"), err
 	}})
 
@@ -70,7 +70,7 @@ func TestAChildThatCannotBeLookedAt(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 	cut.fails.Store(2)
 	cut.run.Store(&child)
-	_, err = elsewhere.Deliver(t.Context(), "t", "k", nil)
+	_, err = elsewhere.Deliver(t.Context(), engine.Sending{Token: "t", Key: "k"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -44,7 +45,8 @@ type memo struct {
 
 	// of a wait
 	resumeAt journal.Time
-	fired    bool // its time had come
+	lasts    int64 // how long the code wanted to wait, in milliseconds; 0: not recorded
+	fired    bool  // its time had come
 
 	// of a child
 	child    journal.ID
@@ -53,7 +55,8 @@ type memo struct {
 	// of a hook
 	id       journal.ID
 	token    string
-	once     bool // it takes one payload
+	once     bool   // it takes one payload
+	schema   []byte // of its values; nil: any
 	conflict bool
 	disposed bool
 	received []delivery
@@ -73,6 +76,7 @@ type memos struct {
 	byKey     map[string]*memo
 	hooks     map[journal.ID]*memo
 	closed    map[string]bool          // branches that lost a race, by path
+	branches  map[string]bool          // paths of branches that have done something
 	last      int64                    // the last event
 	kept      int64                    // events up to here are those of the run that this one was forked from
 	replied   map[int64]bool           // deliveries that were answered, by their events
@@ -81,6 +85,7 @@ type memos struct {
 	request   *journal.CancelRequested // what it said
 	parked    *cairnerr.Error          // why the run was parked, nil: it is not
 	paused    bool                     // it was parked by hand
+	ending    bool                     // it was resumed in order to be cancelled
 }
 
 func newMemos() *memos {
@@ -92,8 +97,19 @@ func (m *memos) get(key string, k kind) *memo {
 	if e == nil {
 		e = &memo{kind: k, seq: m.last}
 		m.byKey[key] = e
+		m.addBranches(key)
 	}
 	return e
+}
+
+// addBranches notes the branches that a key is on.
+func (m *memos) addBranches(key string) {
+	for path := branchOf(key); path != "" && !m.branches[path]; path = branchOf(strings.TrimSuffix(path, "/")) {
+		if m.branches == nil {
+			m.branches = map[string]bool{}
+		}
+		m.branches[path] = true
+	}
 }
 
 // resume forgets what parked the run: somebody has looked at it, and a step that was suspected gets its attempts again.
@@ -131,6 +147,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.RunParked:
 		m.parked, m.paused = d.Error, d.Asked
 	case *journal.RunResumed:
+		m.ending = d.Ending
 		if m.paused { // nobody is suspected, and what was under way may go on
 			m.parked, m.paused = nil, false
 		} else {
@@ -172,13 +189,13 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		}
 	case *journal.WaitCreated:
 		w := m.get(e.Key, kindWait)
-		w.resumeAt, w.name = d.ResumeAt, d.Kind
+		w.resumeAt, w.name, w.lasts = d.ResumeAt, d.Kind, d.For
 	case *journal.WaitCompleted:
 		w := m.get(e.Key, kindWait)
 		w.completed, w.result, w.failed, w.fired, w.at = e.Seq, d.Result, d.Error, d.ResumeAt != 0, d.ResumeAt
 	case *journal.HookCreated:
 		h := m.get(e.Key, kindHook)
-		h.id, h.token, h.once = journal.DeriveID(run, journal.PrefixHook, e.Key), d.Token, d.SingleUse
+		h.id, h.token, h.once, h.schema = journal.DeriveID(run, journal.PrefixHook, e.Key), d.Token, d.SingleUse, d.Schema
 		m.hooks[h.id] = h
 	case *journal.HookConflict:
 		h := m.get(e.Key, kindHook)

@@ -210,10 +210,10 @@ func (e *Engine) startTold(ctx context.Context, namespace string, r StartRequest
 }
 
 // deliverTold sends a payload through a hook, and tells of it.
-func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived) (Receipt, error) {
+func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived, types []byte) (Receipt, error) {
 	o := e.obs
 	if o == nil {
-		return e.deliver(ctx, d)
+		return e.deliver(ctx, d, types)
 	}
 	var b *begun[observe.Sent]
 	at := time.Now()
@@ -222,7 +222,7 @@ func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived) (Rece
 		inner, b = begin(ctx, o, "Send", o.hooks.Send, observe.Send{Namespace: e.cfg.Namespace, At: at})
 	}
 	d.Headers = o.inject(inner)
-	receipt, err := e.deliver(ctx, d)
+	receipt, err := e.deliver(ctx, d, types)
 	end := observe.Sent{Err: err, Took: time.Since(at)}
 	if err == nil {
 		end.RunID = journal.PrefixRun.Format(receipt.Run)

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
+	"github.com/cairn-workflow/cairn/internal/schema"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -55,13 +58,82 @@ type Receipt struct {
 	Seq       int64 // the event
 }
 
-// Deliver sends a payload through a hook. With a sender's key it is received once, however often it is sent.
-func (e *Engine) Deliver(ctx context.Context, token, sender string, payload journal.Payload) (Receipt, error) {
-	return e.deliverTold(ctx, &journal.HookReceived{Token: token, Sender: sender, Payload: payload})
+// Sending is a payload for a hook.
+type Sending struct {
+	Token   string
+	Key     string // of the sender's; "": none
+	Payload journal.Payload
+	Schema  []byte // of the sender's type; nil: not known
 }
 
-func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived) (Receipt, error) {
+// Deliver sends a payload through a hook. With a sender's key it is received once, however often it is sent. What does not fit the hook is refused.
+func (e *Engine) Deliver(ctx context.Context, s Sending) (Receipt, error) {
+	return e.deliverTold(ctx, &journal.HookReceived{Token: s.Token, Sender: s.Key, Payload: s.Payload}, s.Schema)
+}
+
+// fits refuses a payload that is not what the hook takes.
+func fits(d *journal.HookReceived, sent, wanted []byte) error {
+	if len(wanted) == 0 || schema.Same(sent, wanted) {
+		return nil
+	}
+	view, err := payload.View(d.Payload, payload.MaxSize)
+	if err != nil {
+		return nil //nolint:nilerr // what cannot be looked at cannot be checked
+	}
+	return schema.Check(wanted, view)
+}
+
+// TokenOf returns the token of the hook with a name that a run has open.
+func (e *Engine) TokenOf(ctx context.Context, run journal.ID, name string) (string, error) {
+	list, err := e.store.Hooks(ctx, e.cfg.Namespace, run, store.ResolveNone, store.Page{Limit: store.MaxLimit})
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, h := range list.Data {
+		if h.Status == journal.HookOpen && nameOf(h.Key) == name {
+			found = append(found, h.Token)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		if _, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone); err != nil {
+			return "", err
+		}
+		return "", cairnerr.Errorf(cairnerr.CodeHookNotFound, "%s has no open hook %q", journal.PrefixRun.Format(run), name)
+	default:
+		return "", cairnerr.Errorf(cairnerr.CodeMalformed, "%s has %d open hooks %q: use the token of one", journal.PrefixRun.Format(run), len(found), name)
+	}
+}
+
+// nameOf returns the name in a key: without the branch, the number and the explicit key.
+func nameOf(key string) string {
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	if i := strings.IndexAny(name, "#@"); i >= 0 {
+		name = name[:i]
+	}
+	return name
+}
+
+// schemaOf reads what a hook takes, nil: anything.
+func (e *Engine) schemaOf(ctx context.Context, h *store.RunHook) ([]byte, error) {
+	created, err := e.store.Event(ctx, e.cfg.Namespace, h.Run, h.Seq, store.ResolveNone)
+	if err != nil {
+		return nil, err
+	}
+	if d, ok := created.Data.(*journal.HookCreated); ok {
+		return d.Schema, nil
+	}
+	return nil, nil
+}
+
+func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, types []byte) (Receipt, error) {
 	if ref, known := e.tokenOf(d.Token); known {
+		if err := fits(d, types, ref.schema); err != nil {
+			return Receipt{}, err
+		}
 		res, err := e.tell(ctx, ref.run, d, ref.hook)
 		if err == nil {
 			return Receipt{Run: ref.run, Hook: ref.hook, Seq: res.Outcomes[0].Seq}, nil
@@ -74,6 +146,13 @@ func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived) (Receipt,
 	if err != nil {
 		return Receipt{}, err
 	}
+	wanted, err := e.schemaOf(ctx, h)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if err := fits(d, types, wanted); err != nil {
+		return Receipt{}, err
+	}
 	res, err := e.tell(ctx, h.Run, d, h.ID)
 	if err != nil {
 		return Receipt{}, err
@@ -84,6 +163,7 @@ func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived) (Receipt,
 // hookRef is a hook of a run.
 type hookRef struct {
 	run, hook journal.ID
+	schema    []byte
 }
 
 func (e *Engine) tokenOf(token string) (hookRef, bool) {
@@ -98,7 +178,7 @@ func (e *Engine) knowToken(x *exec, h *Hook) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.execs[x.key] == x && x.key.Namespace == e.cfg.Namespace {
-		e.tokens[h.memo.token] = hookRef{x.key.Run, h.memo.id}
+		e.tokens[h.memo.token] = hookRef{x.key.Run, h.memo.id, h.memo.schema}
 		x.tokens = append(x.tokens, h.memo.token)
 	}
 }
@@ -229,7 +309,13 @@ func (e *Engine) resumeToStop(ctx context.Context, run journal.ID, actor string)
 	if err != nil || r.ParkedAt == 0 || r.Status.Terminal() {
 		return err
 	}
-	if err = e.Resume(ctx, run, actor); cairnerr.CodeOf(err) == cairnerr.CodeIllegalTransition {
+	now, err := e.Situation(ctx, run)
+	if err != nil || now.Parked == nil {
+		return err
+	}
+	// If its code still cannot go on, the run ends: somebody wants that. One that was only paused can.
+	resumed := &journal.RunResumed{Actor: actor, Ending: !now.Parked.Asked}
+	if _, err = e.tell(ctx, run, resumed, journal.ID{}); cairnerr.CodeOf(err) == cairnerr.CodeIllegalTransition {
 		return nil // somebody else did
 	}
 	return err

@@ -36,9 +36,9 @@ func TestADeliveryOfUnknownOutcome(t *testing.T) {
 		<-reached
 		giveUp()
 	}()
-	_, err = e.Deliver(sending, "token", "", journal.Payload("a"))
+	_, err = e.Deliver(sending, engine.Sending{Token: "token", Payload: journal.Payload("a")})
 	require.Equal(t, cairnerr.CodeOutcomeUnknown, cairnerr.CodeOf(err), err)
-	_, err = e.Deliver(t.Context(), "token", "", journal.Payload("b"))
+	_, err = e.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("b")})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -28,7 +28,7 @@ func TestRequestsBeforeEachBatch(t *testing.T) {
 			func(e *engine.Engine, run journal.ID) error { return e.Resume(t.Context(), run, "") },
 		},
 		"send": {func(e *engine.Engine, _ journal.ID) error {
-			_, err := e.Deliver(t.Context(), "t", "early", journal.Payload("!"))
+			_, err := e.Deliver(t.Context(), engine.Sending{Token: "t", Key: "early", Payload: journal.Payload("!")})
 			return err
 		}},
 	}
@@ -62,7 +62,7 @@ func overtake(t *testing.T, n int, deeds []func(*engine.Engine, journal.ID) erro
 	}
 	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 		nap := func(now journal.Time) journal.Time { return now.Add(20 * time.Millisecond) }
-		if err := b.Sleep("nap", nap); err != nil {
+		if err := b.Sleep(engine.TimerSpec{Name: "nap", Until: nap}); err != nil {
 			return nil, err
 		}
 		h, err := b.OpenHook(engine.HookSpec{Name: "h", Token: "t"})
@@ -70,7 +70,7 @@ func overtake(t *testing.T, n int, deeds []func(*engine.Engine, journal.ID) erro
 			return nil, err
 		}
 		for range 3 {
-			if _, err := h.Receive(b, nil); err != nil {
+			if _, err := h.Receive(b, nil, nil); err != nil {
 				return nil, err
 			}
 		}
@@ -87,7 +87,7 @@ func overtake(t *testing.T, n int, deeds []func(*engine.Engine, journal.ID) erro
 	defer cancel()
 	require.Eventually(t, func() bool { // it is answered until it ends, and let go on if it rests
 		for i := range 3 {
-			_, _ = other.Deliver(ctx, "t", fmt.Sprint(i), journal.Payload("!"))
+			_, _ = other.Deliver(ctx, engine.Sending{Token: "t", Key: fmt.Sprint(i), Payload: journal.Payload("!")})
 		}
 		got, err := st.Run(ctx, "default", id, store.ResolveNone)
 		if err == nil && got.ParkedAt != 0 && got.Owner.IsZero() {

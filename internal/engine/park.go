@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"maps"
-	"runtime"
 	"slices"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
@@ -336,15 +335,4 @@ func (x *exec) handOver() {
 	x.mu.Unlock()
 	x.leave(ErrStopped)
 	_, _ = x.me.committer.DoAfter(x.eng.hard, cmd, x.unsettled()) // if it fails, the run is freed with the incarnation
-}
-
-// parkForGood stops the run until somebody has looked at it, and ends the calling goroutine.
-func (x *exec) parkForGood(reason *cairnerr.Error) {
-	// With the release it is given back also if somebody has paused it meanwhile: then it is parked already, and that is what is written of it.
-	if _, err := x.writeLast(journal.Event{Data: &journal.RunParked{Error: reason}}, journal.LeaseRelease); err == nil {
-		x.eng.logParked(x, reason)
-		x.observeParked(reason)
-	}
-	x.leave(reason)
-	runtime.Goexit()
 }

@@ -24,7 +24,7 @@ func TestWhoWaitsIsEvicted(t *testing.T) {
 	defer func() { require.NoError(t, st.Close()) }()
 	var gone atomic.Int64 // from their hooks, through which nothing comes
 	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, in journal.Payload) (journal.Payload, error) {
-		if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(time.Millisecond) }); err != nil {
+		if err := b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(time.Millisecond) }}); err != nil {
 			return nil, err
 		}
 		h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: string(in)})
@@ -32,7 +32,7 @@ func TestWhoWaitsIsEvicted(t *testing.T) {
 			return nil, err
 		}
 		defer gone.Add(1)
-		_, err = h.Receive(b, nil)
+		_, err = h.Receive(b, nil, nil)
 		return nil, err
 	}}
 	told := observe.Hooks{Execute: func(ctx context.Context, _ observe.Execution) (context.Context, func(observe.ExecutionEnd)) { // which takes a moment

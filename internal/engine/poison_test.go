@@ -56,9 +56,9 @@ func TestPoison(t *testing.T) {
 		}
 	}
 	require.Equal(t, 4, deaths, "the first start is not written down, the next three are")
-	_, why, err := e.Waits(t.Context(), id)
+	now, err := e.Situation(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, cairnerr.CodePoison, why.Code)
+	require.Equal(t, cairnerr.CodePoison, now.Parked.Error.Code)
 	mended.Store(true)
 	require.NoError(t, e.Resume(t.Context(), id, "somebody"))
 	run, err := e.Wait(t.Context(), id)

@@ -48,7 +48,7 @@ func (f *files) poll(b *engine.Branch) (journal.Payload, error) {
 
 // pollBeside looks for the file of its run while it does something else.
 func (f *files) pollBeside(b *engine.Branch, other func() error) (journal.Payload, error) {
-	file, err := b.Go("file", "", f.poll)
+	file, err := b.Go(engine.BranchSpec{Name: "file"}, f.poll)
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func TestAPushBesideADelivery(t *testing.T) {
 		return f.pollBeside(b, func() error {
 			h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: string(token)})
 			if err == nil {
-				_, err = h.Receive(b, nil)
+				_, err = h.Receive(b, nil, nil)
 			}
 			return err
 		})
@@ -143,7 +143,7 @@ func TestAPushBesideADelivery(t *testing.T) {
 			})
 			both.Go(func() error {
 				time.Sleep(time.Duration(after) * time.Millisecond)
-				_, err := executes.Deliver(t.Context(), token, "", nil)
+				_, err := executes.Deliver(t.Context(), engine.Sending{Token: token})
 				return err
 			})
 			require.NoError(t, both.Wait())
@@ -158,7 +158,7 @@ func TestAPushBesideATimer(t *testing.T) {
 	t.Parallel()
 	code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 		return f.pollBeside(b, func() error {
-			return b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(200 * time.Millisecond) })
+			return b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(200 * time.Millisecond) }})
 		})
 	}
 	pushed(t, code, func(t *testing.T, f *files, executes, pushes *engine.Engine) {
@@ -257,14 +257,14 @@ func TestAPushIsOne(t *testing.T) {
 		}, 1},
 		"a delivery for another branch": {rests, func(t *testing.T, e *engine.Engine, _ journal.ID) {
 			t.Helper()
-			_, err := e.Deliver(t.Context(), "token", "", nil)
+			_, err := e.Deliver(t.Context(), engine.Sending{Token: "token"})
 			require.NoError(t, err)
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code := func(f *files, b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-				_, err := b.Go("file", "", func(b *engine.Branch) (journal.Payload, error) {
+				_, err := b.Go(engine.BranchSpec{Name: "file"}, func(b *engine.Branch) (journal.Payload, error) {
 					return b.Poll(engine.PollSpec{Name: "file", Every: 100 * time.Hour}, func(ctx context.Context, _ engine.StepInfo) (journal.Payload, bool, error) {
 						f.looks.Add(1)
 						select {
@@ -279,7 +279,7 @@ func TestAPushIsOne(t *testing.T) {
 				}
 				h, err := b.OpenHook(engine.HookSpec{Name: "hook", Token: "token"})
 				for err == nil {
-					_, err = h.Receive(b, nil)
+					_, err = h.Receive(b, nil, nil)
 				}
 				return nil, err
 			}

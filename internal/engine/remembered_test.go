@@ -22,11 +22,11 @@ func twice() *engine.Workflow {
 		if err != nil {
 			return nil, err
 		}
-		first, err := h.Receive(b, nil)
+		first, err := h.Receive(b, nil, nil)
 		if err != nil {
 			return nil, err
 		}
-		second, err := h.Receive(b, nil)
+		second, err := h.Receive(b, nil, nil)
 		return append(first.Payload, second.Payload...), err
 	}}
 }
@@ -50,10 +50,10 @@ func TestADeliveryWakesARunThatIsRememberedAsDue(t *testing.T) {
 	id, err := sender.Start(t.Context(), engine.StartRequest{Workflow: "twice", Elsewhere: true})
 	require.NoError(t, err)
 	rests(t, st, id, 1)
-	_, err = sender.Deliver(t.Context(), "token", "", journal.Payload("a"))
+	_, err = sender.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("a")})
 	require.NoError(t, err)
 	rests(t, st, id, 2)
-	_, err = sender.Deliver(t.Context(), "token", "", journal.Payload("b"))
+	_, err = sender.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("b")})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -82,7 +82,7 @@ func TestAPauseIsNotWrittenOver(t *testing.T) {
 	require.NoError(t, err)
 	rests(t, plain, id, 1)
 	begins.Store(0)
-	_, err = other.Deliver(t.Context(), "token", "", journal.Payload("a"))
+	_, err = other.Deliver(t.Context(), engine.Sending{Token: "token", Payload: journal.Payload("a")})
 	require.NoError(t, err)
 	rests(t, plain, id, 2)
 	run, err := plain.Run(t.Context(), "default", id, store.ResolveNone)

@@ -166,6 +166,34 @@ func (b *Branch) replayAsk(key string, k kind, m *memo) {
 	}
 }
 
+// replayHalts is called where the code cannot go on with what is recorded.
+func (b *Branch) replayHalts(reason *cairnerr.Error) {
+	r := b.x.replay
+	key := reason.Details[detailPlace]
+	b.x.mu.Lock()
+	m := b.x.memos.byKey[key]
+	b.x.mu.Unlock()
+	d := &Difference{Seq: 1, What: "the code cannot go on", Recorded: r.describe(1), Now: "stops with " + quote(reason.Error())}
+	if m != nil {
+		d.Seq, d.Key = max(m.completed, m.seq), key
+		d.Recorded = r.describe(d.Seq)
+	}
+	if was := reason.Details[detailRecorded]; was != "" {
+		d.Recorded += ", " + was
+		d.Now = "wants " + reason.Details[detailWanted] + ": " + quote(reason.Message)
+	}
+	b.differ(d)
+}
+
+// replayTimer is called where a recorded timer is asked for with another duration.
+func (b *Branch) replayTimer(key string, m *memo, was, is string) {
+	if r := b.x.replay; r != nil {
+		b.differ(&Difference{
+			Seq: m.seq, Key: key, What: "another duration", Recorded: r.describe(m.seq) + ", " + was, Now: "asks for wait " + quote(key) + ", " + is,
+		})
+	}
+}
+
 // replayInput is called where a finished step is asked for with another input than recorded.
 func (b *Branch) replayInput(key string, s StepSpec, m *memo) {
 	r := b.x.replay

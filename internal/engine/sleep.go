@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -13,17 +14,31 @@ import (
 // Until computes a time from the present.
 type Until func(now journal.Time) journal.Time
 
+// TimerSpec is a timer as the code asks for it.
+type TimerSpec struct {
+	Name  string
+	Key   string // explicit; "": the n-th use of the name
+	Until Until
+	For   time.Duration // how long it lasts, if that is what the code says; 0: until a fixed time
+}
+
+// lasts is what is recorded of how long a timer lasts.
+func (s TimerSpec) lasts() int64 { return s.For.Milliseconds() }
+
 // Sleep waits until a time, also across restarts.
-func (b *Branch) Sleep(name string, until Until) error {
+func (b *Branch) Sleep(s TimerSpec) error {
 	if err := b.enter(); err != nil {
 		return err
 	}
 	defer b.leave()
-	key, err := b.keyOf(name, "")
+	key, err := b.keyOf(s.Name, s.Key)
 	if err != nil {
 		return err
 	}
 	m := b.recall(key, kindWait)
+	if m != nil {
+		b.compareTimer(key, s, m)
+	}
 	if m != nil && m.completed != 0 {
 		b.saw(m.at)
 		return errorOrNil(m.failed)
@@ -35,7 +50,7 @@ func (b *Branch) Sleep(name string, until Until) error {
 		return err
 	}
 	b.goLive()
-	at := b.timer(key, name, until)
+	at := b.timer(key, s)
 	w := &waiter{line: b.line, ctx: b.ctx, at: at, wait: key, ready: never, key: key, kind: kindWait}
 	b.x.block(w)
 	if w.fired {
@@ -55,15 +70,33 @@ func (b *Branch) giveUp(key string, why error) {
 	b.add(journal.Event{Key: key, Data: &journal.WaitCompleted{Error: asFailure(why)}})
 }
 
+// compareTimer notices that a recorded timer is asked for with another duration. Its record is good, and that is said. In strict mode it is a mismatch: a
+// sleep may have been inserted before it, whose record this one is.
+func (b *Branch) compareTimer(key string, s TimerSpec, m *memo) {
+	if m.copied || m.lasts == 0 || m.lasts == s.lasts() {
+		return
+	}
+	was, is := time.Duration(m.lasts)*time.Millisecond, "a fixed time"
+	if s.For != 0 {
+		is = s.For.String()
+	}
+	b.replayTimer(key, m, was.String(), is)
+	if b.x.eng.cfg.Strict {
+		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "timer %q is recorded with %s, and the code now wants %s: was one inserted before it? Give timers keys of their own, "+
+			"fix the code and resume the run, or fork it", key, was, is).With(detailPlace, key).With(detailRecorded, was.String()).With(detailWanted, is))
+	}
+	b.x.eng.logDrift(b.x, key)
+}
+
 // timer returns when a timer is due. It is created if it does not exist.
-func (b *Branch) timer(key, name string, until Until) journal.Time {
+func (b *Branch) timer(key string, s TimerSpec) journal.Time {
 	if m := b.recall(key, kindWait); m != nil {
 		return m.resumeAt
 	}
 	b.frontier(key, kindWait)
 	b.goLive()
-	at := max(until(b.x.eng.now()), 1) // 0 would mean never
-	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: name}})
+	at := max(s.Until(b.x.eng.now()), 1) // 0 would mean never
+	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: s.Name, For: s.lasts()}})
 	return at
 }
 
@@ -93,18 +126,21 @@ func (c *clock) unset() { c.stop() }
 
 // Deadline returns the branch with a context that ends at a time. What was begun before then fails with a timeout, also when the
 // code is executed again later. The returned function ends it sooner, and must be called on the same branch.
-func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
+func (b *Branch) Deadline(s TimerSpec) (*Branch, func(), error) {
 	if err := b.enter(); err != nil {
 		return nil, nil, err
 	}
 	defer b.leave()
-	key, err := b.keyOf(name, "")
+	key, err := b.keyOf(s.Name, s.Key)
 	if err != nil {
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancelCause(b.ctx)
 	limited := &Branch{line: b.line, ctx: ctx, sheltered: b.sheltered, deadline: &deadline{key, b.deadline}}
 	m := b.recall(key, kindWait)
+	if m != nil {
+		b.compareTimer(key, s, m)
+	}
 	if m != nil && (m.completed != 0 || b.x.replay != nil) {
 		if m.fired {
 			b.x.mu.Lock()
@@ -114,7 +150,7 @@ func (b *Branch) Deadline(name string, until Until) (*Branch, func(), error) {
 		return limited, func() { cancel(context.Canceled) }, nil
 	}
 	x := b.x
-	c := &clock{line: b.line, key: key, at: b.timer(key, name, until), cancel: cancel}
+	c := &clock{line: b.line, key: key, at: b.timer(key, s), cancel: cancel}
 	x.mu.Lock()
 	if x.clocks == nil {
 		x.clocks = map[*clock]struct{}{}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"maps"
 	"runtime"
 	"slices"
@@ -15,12 +16,13 @@ import (
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/observe"
 )
 
 // Retry says how often, and when, a step that failed is tried again.
 type Retry struct {
-	Attempts int             // in all; 0 and 1: once
+	Attempts int             // in all; 0 and 1: once; Unlimited
 	First    time.Duration   // before the second attempt
 	Max      time.Duration   // the longest pause; 0: no limit
 	Factor   float64         // by which the pause grows; less than 1: 2
@@ -37,6 +39,9 @@ type StepSpec struct {
 	Retry   Retry
 	Timeout time.Duration // of one attempt; 0: none
 	Beat    time.Duration // within which the body must show that it goes on; 0: it need not
+	Into    any           // a pointer to what the result is decoded into; nil: it is not
+	// Refit decodes a recorded input into the type that the code has for it now, and returns the digest of that; nil: it cannot be done.
+	Refit func(recorded journal.Payload) ([]byte, error)
 }
 
 // StepInfo is what a step's code may know about itself.
@@ -86,13 +91,19 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	if err := journal.CheckPayload("the input of step ", key, s.Input); err != nil {
 		return nil, err
 	}
+	if s.Digest == nil {
+		s.Digest = b.item // so a step without an input is still known by the item that it is for
+	}
 	st := &step{b: b, spec: s, body: b.x.eng.testing.body(&s, body), key: key}
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
 			b.compareInput(key, s, m)
 			b.replayCloses(m)
 			b.saw(m.at)
-			return m.result, errorOrNil(m.failed)
+			if m.failed != nil {
+				return nil, m.failed
+			}
+			return m.result, b.decode("the recorded result of step "+quote(key), key, m.result, s.Into)
 		}
 		st.attempt, st.starts, st.retryAfter = m.attempt, m.starts, m.retryAfter
 	}
@@ -112,15 +123,62 @@ func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
 	if m.copied || len(m.digest) == 0 || len(s.Digest) == 0 || bytes.Equal(m.digest, s.Digest) {
 		return
 	}
+	if b.refits(key, s) {
+		return
+	}
 	b.replayInput(key, s, m)
-	b.x.mu.Lock()
-	repeats := b.x.memos.byKey[b.path+s.Name+"#2"] != nil
-	b.x.mu.Unlock()
-	if b.x.eng.cfg.Strict || (repeats && s.Key == "") {
-		b.x.parkForGood(cairnerr.Errorf(cairnerr.CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
+	if b.x.eng.cfg.Strict || b.byPosition(s) {
+		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
 			key, s.Name).With("recorded", hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(s.Digest)))
 	}
 	b.x.eng.logDrift(b.x, key)
+}
+
+// refits reports whether the recorded input of a step is the present one but for how today's type is written: decoded into it and encoded again, it is the
+// same. So a field that was added to the type disturbs nothing.
+func (b *Branch) refits(key string, s StepSpec) bool {
+	recorded := b.x.recordedInput(key)
+	if s.Refit == nil || recorded == nil {
+		return false
+	}
+	digest, err := s.Refit(recorded)
+	return err == nil && bytes.Equal(digest, s.Digest)
+}
+
+// recordedInput reads the input of a step from the journal, nil: it was not recorded. Memory does not keep inputs.
+func (x *exec) recordedInput(key string) journal.Payload {
+	if x.replay != nil {
+		return x.replay.inputOf(key)
+	}
+	x.mu.Lock()
+	m := *x.memos.byKey[key]
+	x.mu.Unlock()
+	for _, seq := range []int64{m.completed, m.seq} {
+		e, err := x.eng.store.Event(x.eng.hard, x.key.Namespace, x.key.Run, seq, store.ResolveAll)
+		if err != nil {
+			return nil
+		}
+		if in := journal.InputOf(e.Data); in != nil {
+			return in
+		}
+	}
+	return nil
+}
+
+// byPosition reports whether a call is told apart from others only by its position: its name, or that of a branch that it is on, repeats without keys. Then
+// a record may be that of another call.
+func (b *Branch) byPosition(s StepSpec) bool {
+	b.x.mu.Lock()
+	defer b.x.mu.Unlock()
+	if s.Key == "" && b.x.memos.byKey[b.path+s.Name+"#2"] != nil {
+		return true
+	}
+	for l := b.line; l != nil && l.path != ""; l = l.parent {
+		if first := l.firstUse(); first != "" && b.x.memos.branches[first+"#2/"] {
+			return true
+		}
+	}
+	return false
 }
 
 // step is one step being done.
@@ -154,7 +212,7 @@ func (s *step) run() (journal.Payload, error) {
 			continue
 		}
 		if s.starts >= maxStarts {
-			s.b.x.parkForGood(cairnerr.Errorf(cairnerr.CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
+			s.b.halt(cairnerr.Errorf(cairnerr.CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
 		}
 		if s.b.whilePaused() {
 			continue
@@ -173,11 +231,15 @@ func (s *step) run() (journal.Payload, error) {
 				Input: inputUnless(recorded, s.spec.Input), Result: out, Streams: s.now.streams,
 			})
 			s.b.saw(began + journal.Time(took))
-			return out, nil
+			return out, s.b.decode("the result of step "+quote(s.key), s.key, out, s.spec.Into)
 		}
 		if cause := s.b.stopped(); cause != nil && errors.Is(cause, ErrLost) {
 			s.now.void()
 			return nil, cause
+		}
+		if bug, ok := errors.AsType[*unstorableError](err); ok {
+			s.now.void()
+			return nil, s.b.misused(bug.reason.With(detailPlace, s.key))
 		}
 		failure := asFailure(err)
 		pause, again := s.spec.Retry.next(s.b.x.key.Run, s.key, s.attempt, err)
@@ -354,9 +416,26 @@ func (e *RetryAfterError) Error() string { return e.Err.Error() }
 // Unwrap returns the error that was wrapped.
 func (e *RetryAfterError) Unwrap() error { return e.Err }
 
+// Unlimited is a number of attempts without a limit.
+const Unlimited = -1
+
+// NonRetryableError is an error that no policy tries again.
+type NonRetryableError struct{ Err error }
+
+// Error implements error.
+func (e *NonRetryableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error that was wrapped.
+func (e *NonRetryableError) Unwrap() error { return e.Err }
+
+func isNonRetryable(err error) bool {
+	_, never := errors.AsType[*NonRetryableError](err)
+	return never
+}
+
 // next decides whether an attempt that failed is repeated, and after which pause.
 func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Duration, bool) {
-	if attempt >= r.Attempts || slices.Contains(r.Never, cairnerr.CodeOf(err)) || cairnerr.CodeOf(err) == cairnerr.CodePayloadTooLarge || errors.Is(err, ErrCancelled) {
+	if r.Attempts != Unlimited && attempt >= r.Attempts || isNonRetryable(err) || slices.Contains(r.Never, cairnerr.CodeOf(err)) || cairnerr.CodeOf(err) == cairnerr.CodePayloadTooLarge || errors.Is(err, ErrCancelled) {
 		return 0, false
 	}
 	if after, ok := errors.AsType[*RetryAfterError](err); ok {
@@ -366,14 +445,11 @@ func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Du
 	if factor < 1 {
 		factor = 2
 	}
-	pause := float64(r.First)
-	for range attempt - 1 {
-		pause *= factor
-		if r.Max > 0 && pause > float64(r.Max) {
-			break
-		}
-	}
 	longest := float64(365 * 24 * time.Hour)
+	pause := float64(r.First)
+	for i := 1; i < attempt && pause > 0 && pause < longest && (r.Max <= 0 || pause <= float64(r.Max)); i++ {
+		pause *= factor
+	}
 	if r.Max > 0 {
 		longest = min(longest, float64(r.Max))
 	}
@@ -387,6 +463,19 @@ func (r Retry) next(run journal.ID, key string, attempt int, err error) (time.Du
 	return time.Duration(min(longest, pause*(1+2*min(max(r.Jitter, 0), 1)*spread))), true
 }
 
+// unusable returns what is wrong with an error of the user's that panics when it is asked what it says, nil: nothing.
+func unusable(err error) *cairnerr.Error {
+	if safe := usable(err); safe != nil && cairnerr.CodeOf(safe) == cairnerr.CodePanic {
+		if e, ok := errors.AsType[*cairnerr.Error](safe); ok && e.Details[panickedError] != "" {
+			return e
+		}
+	}
+	return nil
+}
+
+// panickedError marks the error that usable makes of one that panics.
+const panickedError = "type"
+
 // usable returns an error of the user's that can be asked what the engine asks of errors. One that panics when it is asked becomes one that says so.
 func usable(err error) (safe error) {
 	if err == nil {
@@ -394,7 +483,7 @@ func usable(err error) (safe error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			safe = cairnerr.Errorf(cairnerr.CodePanic, "the error that was returned, of type %T, panics when it is asked what it says: %v. Is it a nil pointer? As an error, that is not nil", err, p)
+			safe = cairnerr.Errorf(cairnerr.CodePanic, "the error that was returned, of type %T, panics when it is asked what it says: %v. Is it a nil pointer? As an error, that is not nil", err, p).With(panickedError, fmt.Sprintf("%T", err))
 		}
 	}()
 	_, _ = asFailure(err), errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

@@ -96,9 +96,9 @@ func errStopped() error { return cairnerr.Errorf(cairnerr.CodeClosed, "the engin
 
 // pausedAt returns since when a run is paused by hand. The error says that it is parked for another reason, and needs somebody who looks at it.
 func (e *Engine) pausedAt(ctx context.Context, run *journal.Run) (journal.Time, error) {
-	_, why, err := e.Waits(ctx, run.ID)
-	if err == nil && why != nil && why.Code != cairnerr.CodePaused {
-		err = cairnerr.Errorf(cairnerr.CodeParked, "%s is parked: Describe says why; it goes on after Resume", journal.PrefixRun.Format(run.ID))
+	now, err := e.Situation(ctx, run.ID)
+	if err == nil && now.Parked != nil && !now.Parked.Asked {
+		err = cairnerr.Errorf(cairnerr.CodeParked, "%s is parked, and goes on after Resume: %s", journal.PrefixRun.Format(run.ID), now.Parked.Error)
 	}
 	return run.ParkedAt, err
 }

@@ -61,6 +61,8 @@ type RunFailed struct {
 type RunCancelled struct {
 	Reason string `cbor:"1,keyasint,omitempty"`
 	Actor  string `cbor:"2,keyasint,omitempty"`
+	// Error is what the clean-up returned beyond that the run was cancelled; nil: nothing.
+	Error *cairnerr.Error `cbor:"3,keyasint,omitempty"`
 }
 
 // StepCreated records that a step is to be done.
@@ -125,13 +127,15 @@ type StepFailed struct {
 
 // HookCreated opens a hook.
 type HookCreated struct {
-	Token       string  `cbor:"1,keyasint"`
-	SingleUse   bool    `cbor:"2,keyasint,omitempty"`
-	ExpiresAt   Time    `cbor:"3,keyasint,omitempty"`
-	RetainUntil Time    `cbor:"4,keyasint,omitempty"` // the token stays reserved this long after the run's end
-	Webhook     bool    `cbor:"5,keyasint,omitempty"`
-	System      bool    `cbor:"6,keyasint,omitempty"`
-	Metadata    Payload `cbor:"-"`
+	Token       string `cbor:"1,keyasint"`
+	SingleUse   bool   `cbor:"2,keyasint,omitempty"`
+	ExpiresAt   Time   `cbor:"3,keyasint,omitempty"`
+	RetainUntil Time   `cbor:"4,keyasint,omitempty"` // the token stays reserved this long after the run's end
+	Webhook     bool   `cbor:"5,keyasint,omitempty"`
+	System      bool   `cbor:"6,keyasint,omitempty"`
+	// Schema is the JSON Schema of the values that the hook takes; nil: any.
+	Schema   []byte  `cbor:"7,keyasint,omitempty"`
+	Metadata Payload `cbor:"-"`
 }
 
 // HookReceived is one delivery to a hook.
@@ -166,6 +170,8 @@ type HookConflict struct {
 type WaitCreated struct {
 	ResumeAt Time   `cbor:"1,keyasint,omitempty"` // zero: not by time
 	Kind     string `cbor:"2,keyasint,omitempty"` // what the run waits for; "": only for a time
+	// For is how long the code wanted to wait, in milliseconds; zero: until a fixed time, or not recorded.
+	For int64 `cbor:"3,keyasint,omitempty"`
 }
 
 // WaitCompleted ends a wait.
@@ -204,11 +210,15 @@ type RunParked struct {
 	Actor string          `cbor:"2,keyasint,omitempty"`
 	// Asked says that somebody paused the run: its owner keeps it until what is under way has ended, and begins nothing new.
 	Asked bool `cbor:"3,keyasint,omitempty"`
+	// Build is the build of the program that could not go on with the run. Another one may try.
+	Build string `cbor:"4,keyasint,omitempty"`
 }
 
 // RunResumed lets a parked run go on.
 type RunResumed struct {
 	Actor string `cbor:"1,keyasint,omitempty"`
+	// Ending says that the run was resumed because somebody cancelled it: if its code cannot go on, it ends.
+	Ending bool `cbor:"2,keyasint,omitempty"`
 }
 
 // Annotated notes who did what and why. It is the one event that a run takes in every state.
@@ -218,6 +228,14 @@ type Annotated struct {
 	Step    string  `cbor:"3,keyasint,omitempty"` // the key of the step that noted it
 	Attempt int     `cbor:"4,keyasint,omitempty"` // and in which attempt
 	Value   Payload `cbor:"-"`
+}
+
+// InputOf returns the input that an event carries, nil: none.
+func InputOf(d Data) Payload {
+	if input, _ := d.payloads(); input != nil {
+		return *input
+	}
+	return nil
 }
 
 // EndedAt is when the attempt ended. It was written down later: in a fork that keeps it, much later.

@@ -150,6 +150,9 @@ func (r *reduction) runParked(e *Event, _ *Outcome) (verdict, error) {
 	if err := CheckText("the actor", d.Actor, MaxName); err != nil {
 		return 0, err
 	}
+	if err := CheckText("the build", d.Build, MaxName); err != nil {
+		return 0, err
+	}
 	if d.Asked && d.Error != nil {
 		if err := checkReason(d.Error.Message); err != nil {
 			return 0, err

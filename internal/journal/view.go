@@ -38,6 +38,8 @@ type Run struct {
 	Input  Payload
 	Output Payload
 	Error  *RunFailed
+	// Cancelled is the end of a run that was cancelled; nil: it was not, or was not read.
+	Cancelled *RunCancelled
 }
 
 // Phase says in a word what a run that has not ended is doing beyond its status: "parked", "cancelling" or "".

@@ -28,3 +28,8 @@ func RunNotFound(id journal.ID) error {
 func NotEnded(id journal.ID) error {
 	return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s has not ended: cancel or terminate it before it is deleted", journal.PrefixRun.Format(id))
 }
+
+// StartKeyWithoutWorkflow is the error for a filter that cannot be answered: a start key belongs to a workflow.
+func StartKeyWithoutWorkflow() error {
+	return cairnerr.Errorf(cairnerr.CodeMalformed, "a start key belongs to a workflow: set both in the filter")
+}

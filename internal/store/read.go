@@ -85,6 +85,10 @@ type RunFilter struct {
 	Workflow string
 	Statuses []journal.Status
 	Parent   journal.ID
+	// StartKey is the key that the run was started with. Start keys belong to workflows: Workflow must be set, too.
+	StartKey string
+	// Phase is what a run that has not ended is doing.
+	Phase RunPhase
 	// Attributes that the run must have, with these values.
 	Attributes map[string]string
 	// Ranges of values that attributes of the run must lie in. Without Attributes, the runs come in the order of the first one's values.
@@ -92,6 +96,16 @@ type RunFilter struct {
 	// CreatedFrom and CreatedBefore restrict the time of creation to [from, before).
 	CreatedFrom, CreatedBefore journal.Time
 }
+
+// RunPhase is what a run that has not ended is doing, as a filter.
+type RunPhase uint8
+
+// The phases that runs are searched by.
+const (
+	AnyPhase     RunPhase = iota
+	PhaseParked           // somebody has to look at it, or has paused it
+	PhaseWaiting          // nobody executes it: it waits for time, or for something from outside
+)
 
 // AttributeRange is a part of the values that an attribute can have, in the order of their bytes.
 type AttributeRange struct {

@@ -102,6 +102,8 @@ func RunOutcome(r *journal.Run, end journal.Data) {
 		r.Output = d.Output
 	case *journal.RunFailed:
 		r.Error = d
+	case *journal.RunCancelled:
+		r.Cancelled = d
 	}
 }
 

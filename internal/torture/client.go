@@ -152,7 +152,7 @@ func (c *client) get(ctx context.Context, id string) (run *cairn.Run[string], er
 func (c *client) start(ctx context.Context, o *order) string {
 	opts := []cairn.StartOption{cairn.Elsewhere(), cairn.WithAttributes(nameMark.Value(o.Name))}
 	if o.Keyed {
-		opts = append(opts, cairn.StartKey(o.Name))
+		opts = append(opts, cairn.Key(o.Name))
 	}
 	if o.Later > 0 {
 		opts = append(opts, cairn.StartAfter(time.Duration(o.Later)*time.Millisecond))
@@ -203,7 +203,7 @@ func (c *client) undo(ctx context.Context, o *order) {
 	_ = within(ctx, func(ctx context.Context) error {
 		return c.ledger.do(ctx, func(tx *sql.Tx) error {
 			never := o.undone()
-			_, err := c.journey.StartIn(ctx, c.eng, c.ledger.handle(tx), never, cairn.StartKey(never.Name))
+			_, err := c.journey.StartIn(ctx, c.eng, c.ledger.handle(tx), never, cairn.Key(never.Name))
 			return errors.Join(err, errTakeBack)
 		})
 	})

@@ -35,14 +35,16 @@ func (c *client) answer(ctx context.Context, deeds *sync.WaitGroup, o *order) {
 // send sends a value until it was taken, another one was taken in its place, or the run is over.
 func (c *client) send(ctx context.Context, name, token, key string, v int64) {
 	l := line{Ask: askSend, Order: name, Token: token, Key: key, Value: v}
-	c.deed(ctx, l, func(ctx context.Context) error { return cairn.Send(ctx, c.eng, token, key, v) })
+	c.deed(ctx, l, func(ctx context.Context) error {
+		return cairn.NewHook[int64]("sent").Send(ctx, c.eng, token, v, cairn.Key(key))
+	})
 }
 
 // ask sends a question until there is an answer, or the run is over.
 func (c *client) ask(ctx context.Context, name, token string, v int64) {
 	l := line{Ask: askAnswer, Order: name, Token: token, Key: token, Value: v}
 	c.deed(ctx, l, func(ctx context.Context) error {
-		got, err := cairn.Ask[int64, int64](ctx, c.eng, token, token, v)
+		got, err := cairn.NewRequestHook[int64, int64]("asked").Ask(ctx, c.eng, token, v, cairn.Key(token))
 		if err == nil && got != 2*v {
 			l.Text = fmt.Sprintf("asked %d, and was answered %d", v, got)
 			c.say(saysWrong, l)
@@ -112,9 +114,11 @@ func (c *client) meddle(ctx context.Context, run *cairn.Run[string], o *order) {
 		c.request(ctx, run, o, askResume, run.Resume)
 	case meddleNote:
 		c.request(ctx, run, o, askNote, func(ctx context.Context) error {
-			return c.eng.Annotate(ctx, run.ID(), cairn.Annotation{Name: noteName, Actor: "torture", Value: o.Name})
+			return c.eng.Run(run.ID()).Annotate(ctx, cairn.Annotation{Name: noteName, Actor: "torture", Value: o.Name})
 		})
-		c.request(ctx, run, o, askMark, func(ctx context.Context) error { return c.eng.SetAttributes(ctx, run.ID(), laterMark.Value(o.Name)) })
+		c.request(ctx, run, o, askMark, func(ctx context.Context) error {
+			return c.eng.Run(run.ID()).SetAttributes(ctx, laterMark.Value(o.Name))
+		})
 	}
 }
 
@@ -154,7 +158,7 @@ func (c *client) fork(ctx context.Context, run *cairn.Run[string], o *order) {
 func (c *client) finishedSteps(ctx context.Context, run *cairn.Run[string]) (keys []string, err error) {
 	err = insist(ctx, func(ctx context.Context) error {
 		keys = nil
-		for e, err := range c.eng.History(ctx, run.ID()) {
+		for e, err := range c.eng.Run(run.ID()).History(ctx) {
 			if err != nil {
 				return err
 			}
@@ -186,7 +190,7 @@ func (c *client) read(ctx context.Context, run *cairn.Run[string], o *order) {
 	next := int64(0)
 	for ctx.Err() == nil {
 		ended := true
-		for chunk, err := range words.Read(ctx, c.eng, run.ID(), cairn.From(next)) {
+		for chunk, err := range words.Read(ctx, c.eng, run.ID(), cairn.ReadFrom(next)) {
 			if err != nil {
 				ended = false
 				break

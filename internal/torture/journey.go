@@ -105,7 +105,7 @@ func (g *guide) travel(ctx cairn.Context, o order) (string, error) {
 func (g *guide) cleanUp(ctx cairn.Context, o *order) error {
 	clean, done := cairn.Cleanup(ctx, forever)
 	defer done()
-	_, err := g.work.Key(cleanUpKey).Do(clean, task{Order: o.Name, Leg: len(o.Legs), Millis: 5})
+	_, err := g.work.Do(clean, task{Order: o.Name, Leg: len(o.Legs), Millis: 5}, cairn.Key(cleanUpKey))
 	return err
 }
 
@@ -118,7 +118,7 @@ func (g *guide) leg(ctx cairn.Context, o *order, i int) (any, error) {
 	case legDeclined:
 		t := g.task(o, i, 0)
 		t.Declined = true
-		if _, err := g.stepOf(l, i).Do(ctx, t); !errors.Is(err, errDeclined) {
+		if _, err := g.work.Do(ctx, t, g.optionsOf(l, i)...); !errors.Is(err, errDeclined) {
 			return nil, errors.Join(errors.New("the step was not declined"), err)
 		}
 		return i, nil
@@ -140,7 +140,7 @@ func (g *guide) leg(ctx cairn.Context, o *order, i int) (any, error) {
 		for j := range l.Count {
 			t.Chunks = append(t.Chunks, o.chunk(i, j))
 		}
-		if _, err := g.stepOf(l, i).Do(ctx, t); err != nil {
+		if _, err := g.work.Do(ctx, t, g.optionsOf(l, i)...); err != nil {
 			return nil, err
 		}
 		return i, words.Write(ctx, o.chunk(i, l.Count))
@@ -157,27 +157,23 @@ func (g *guide) task(o *order, i, j int) task {
 	return task{Order: o.Name, Leg: i, Value: o.value(i, j), Fails: l.Fails, Millis: l.Millis}
 }
 
-func (g *guide) stepOf(l *leg, i int) cairn.Step[task, int64] {
-	s := g.work
+func (g *guide) optionsOf(l *leg, i int) (opts []cairn.StepOption) {
 	if l.Timed {
-		s = s.Timeout(time.Minute)
+		opts = append(opts, cairn.Timeout(time.Minute))
 	}
 	if l.Keyed {
-		s = s.Key(fmt.Sprint("leg ", i))
+		opts = append(opts, cairn.Key(fmt.Sprint("leg ", i)))
 	}
-	return s
+	return opts
 }
 
 func (g *guide) step(ctx cairn.Context, o *order, i, j int) (int64, error) {
-	return g.stepOf(&o.Legs[i], i).Do(ctx, g.task(o, i, j))
+	return g.work.Do(ctx, g.task(o, i, j), g.optionsOf(&o.Legs[i], i)...)
 }
 
 // deadline sleeps for longer than there is time.
 func (g *guide) deadline(ctx cairn.Context, l *leg) error {
-	limited, done, err := cairn.WithTimeout(ctx, time.Duration(l.Millis)*time.Millisecond)
-	if err != nil {
-		return err
-	}
+	limited, done := cairn.WithTimeout(ctx, time.Duration(l.Millis)*time.Millisecond)
 	defer done()
 	if err := cairn.Sleep(limited, forever); !errors.Is(err, cairn.ErrTimeout) {
 		return errors.Join(errors.New("the sleep was not cut off"), err)
@@ -190,14 +186,14 @@ func (g *guide) receive(ctx cairn.Context, o *order, i int) (any, error) {
 	l, sum := &o.Legs[i], int64(0)
 	h := cairn.NewHook[int64]("mail").Token(o.token(i))
 	if l.Kind == legOnce {
-		return h.Once().Wait(ctx, 0)
-	}
-	open, err := h.Open(ctx)
-	if err != nil {
-		return nil, err
+		return h.Once().Wait(ctx)
 	}
 	if l.Kind == legAsk {
-		asked, err := open.ReceiveRequest(ctx, 0)
+		open, err := cairn.NewRequestHook[int64, int64]("mail").Token(o.token(i)).Open(ctx)
+		if err != nil {
+			return nil, err
+		}
+		asked, err := open.Receive(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -205,6 +201,10 @@ func (g *guide) receive(ctx cairn.Context, o *order, i int) (any, error) {
 			return nil, err
 		}
 		return asked.Value, open.Close(ctx)
+	}
+	open, err := h.Open(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for range l.Count {
 		v, err := open.Receive(ctx)

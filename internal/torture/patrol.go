@@ -54,7 +54,7 @@ func (p *patrol) untilAllEnded(ctx context.Context) {
 		p.o.found("the runs that have not ended cannot be listed: %v", err)
 	}
 	for _, run := range left {
-		info, err := p.eng.Describe(ctx, run.ID)
+		info, err := p.eng.Run(run.ID).Describe(ctx)
 		if err != nil {
 			p.o.found("%s has not ended, and cannot be described: %v", run.ID, err)
 			continue
@@ -78,7 +78,7 @@ func (p *patrol) look(ctx context.Context) (left []*cairn.RunInfo, err error) {
 		filter.Cursor = page.Cursor
 	}
 	for _, run := range left {
-		if run.Phase != "parked" || p.wrong[run.ID] {
+		if !stopped(run) || p.wrong[run.ID] {
 			continue
 		}
 		if err := p.mend(ctx, run.ID); err != nil {
@@ -88,10 +88,15 @@ func (p *patrol) look(ctx context.Context) (left []*cairn.RunInfo, err error) {
 	return left, nil
 }
 
+// stopped reports whether a run goes on only when somebody resumes it.
+func stopped(run *cairn.RunInfo) bool {
+	return run.Phase == cairn.PhaseParked || run.Phase == cairn.PhasePaused
+}
+
 // mend lets a parked run go on, if it is parked for a good reason.
 func (p *patrol) mend(ctx context.Context, id string) error {
-	info, err := p.eng.Describe(ctx, id)
-	if err != nil || info.Phase != "parked" || info.Error == nil {
+	info, err := p.eng.Run(id).Describe(ctx)
+	if err != nil || !stopped(info) || info.Error == nil {
 		return err
 	}
 	switch info.Error.Code {
@@ -106,7 +111,7 @@ func (p *patrol) mend(ctx context.Context, id string) error {
 		p.o.found("%s is parked: %v", id, info.Error)
 		return nil
 	}
-	if err := p.eng.Resume(ctx, id, "patrol"); err != nil && !isAnswer(err) {
+	if err := p.eng.Run(id).By("patrol").Resume(ctx); err != nil && !isAnswer(err) {
 		return err
 	}
 	return nil
@@ -115,7 +120,7 @@ func (p *patrol) mend(ctx context.Context, id string) error {
 // history is a run's journal for people.
 func (p *patrol) history(ctx context.Context, id string) string {
 	var text strings.Builder
-	for e, err := range p.eng.History(ctx, id) {
+	for e, err := range p.eng.Run(id).History(ctx) {
 		if err != nil {
 			return err.Error()
 		}

@@ -133,7 +133,7 @@ func requireEnd(t *testing.T, e *cairn.Engine, s *workflows.Scenario, run *cairn
 			_, err := e.HookInfo(ctx, s.Token)
 			return err == nil
 		}, time.Minute, time.Millisecond)
-		require.NoError(t, cairn.Send(ctx, e, s.Token, "the answer", "yes"))
+		require.NoError(t, cairn.NewHook[string]("sent").Send(ctx, e, s.Token, "yes", cairn.Key("the answer")))
 	}
 	result, err := run.Result(ctx)
 	if s.Result == "" {
@@ -209,7 +209,7 @@ func requireOldRunsEnd(t *testing.T, st store.Store, fixture string, was map[str
 func requireReplay(t *testing.T, e *cairn.Engine, run string) {
 	t.Helper()
 	var file bytes.Buffer
-	require.NoError(t, e.Export(t.Context(), run, &file))
+	require.NoError(t, e.Run(run).Export(t.Context(), &file))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.NoError(t, cairntest.ReplayFrom(ctx, &file, definitions()...))

@@ -5,6 +5,10 @@
 package version
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"os"
 	"runtime/debug"
 	"sync"
 )
@@ -95,3 +99,24 @@ func revision(settings []debug.BuildSetting) string {
 	}
 	return revision + suffix
 }
+
+// buildDigits is how much of the executable's digest names a build.
+const buildDigits = 16
+
+// Build names this build of the program: two builds of different code have different names. It is a digest of the executable, read once.
+var Build = sync.OnceValue(func() string {
+	path, err := os.Executable()
+	if err != nil {
+		return Get().String()
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return Get().String()
+	}
+	defer file.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, file); err != nil {
+		return Get().String()
+	}
+	return hex.EncodeToString(digest.Sum(nil))[:buildDigits]
+})

@@ -151,7 +151,7 @@ func program() (checkout *cairn.Workflow[int, int], all []cairn.Definition) {
 		if _, err := charge.Do(ctx, n); err != nil {
 			return 0, err
 		}
-		if _, err := approved.Wait(ctx, 0); err != nil {
+		if _, err := approved.Wait(ctx); err != nil {
 			return 0, err
 		}
 		if _, err := ship.Run(ctx, n); err != nil {
@@ -178,7 +178,7 @@ func TestOneTrace(t *testing.T) {
 
 		second := begin(t, database(), cairnotel.Config{}, 0, all...)
 		ctx, click := second.tracer.Start(t.Context(), "GET /approve")
-		require.NoError(t, cairn.Send(ctx, second.Engine, "the token", "", 1))
+		require.NoError(t, cairn.NewHook[int]("sent").Send(ctx, second.Engine, "the token", 1))
 		click.End()
 		again, err := checkout.Get(t.Context(), second.Engine, run.ID())
 		require.NoError(t, err)
@@ -256,7 +256,7 @@ func TestLooks(t *testing.T) {
 			}
 			return 0, false, nil
 		})
-		wf := cairn.NewWorkflow("release", poll.Wait)
+		wf := cairn.NewWorkflow("release", func(ctx cairn.Context, n int) (int, error) { return poll.Wait(ctx, n) })
 		p := begin(t, database(), cairnotel.Config{}, 0, wf)
 		run, err := wf.Start(t.Context(), p.Engine, 0)
 		require.NoError(t, err)
@@ -320,7 +320,9 @@ func TestMetrics(t *testing.T) {
 		p := begin(t, database(), cairnotel.Config{}, -1, all...)
 		run, err := checkout.Start(t.Context(), p.Engine, 5)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return cairn.Send(t.Context(), p.Engine, "the token", "once", 1) == nil }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return cairn.NewHook[int]("sent").Send(t.Context(), p.Engine, "the token", 1, cairn.Key("once")) == nil
+		}, time.Minute, time.Millisecond)
 		_, err = run.Result(t.Context())
 		require.Error(t, err)
 		require.Positive(t, p.Stats().Batches)

@@ -72,7 +72,7 @@ func TestMetrics(t *testing.T) {
 			if _, err := charge.Do(ctx, n); err != nil {
 				return 0, err
 			}
-			if _, err := approved.Wait(ctx, 0); err != nil {
+			if _, err := approved.Wait(ctx); err != nil {
 				return 0, err
 			}
 			if _, err := arrived.Wait(ctx, n); err != nil {
@@ -81,11 +81,13 @@ func TestMetrics(t *testing.T) {
 			return 0, errors.New("no mail server")
 		})
 		e := begin(wf)
-		run, err := wf.Start(t.Context(), e, 1, cairn.StartKey("k"))
+		run, err := wf.Start(t.Context(), e, 1, cairn.Key("k"))
 		require.NoError(t, err)
-		_, err = wf.Start(t.Context(), e, 1, cairn.StartKey("k"))
+		_, err = wf.Start(t.Context(), e, 1, cairn.Key("k"))
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return cairn.Send(t.Context(), e, "the token", "once", 1) == nil }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return cairn.NewHook[int]("sent").Send(t.Context(), e, "the token", 1, cairn.Key("once")) == nil
+		}, time.Minute, time.Millisecond)
 		_, err = run.Result(t.Context())
 		require.Error(t, err)
 		stop(e)

@@ -49,14 +49,14 @@ func numberOf(info *cairn.RunInfo) (int, error) {
 // those who have looked at them: here that is whoever starts the program again.
 func Resume(ctx context.Context, eng *cairn.Engine, ids ...string) error {
 	for _, id := range ids {
-		info, err := eng.Describe(ctx, id)
+		info, err := eng.Run(id).Describe(ctx)
 		if err != nil {
 			return err
 		}
-		if info.Phase != parked {
+		if !parked(info) {
 			continue
 		}
-		if err := eng.Resume(ctx, id, "examples"); err != nil {
+		if err := eng.Run(id).By("examples").Resume(ctx); err != nil {
 			return err
 		}
 	}

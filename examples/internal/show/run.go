@@ -14,11 +14,13 @@ type Run struct {
 	Children []*Run // those that no row stands for
 }
 
-// parked is the phase of a run that somebody has to look at.
-const parked = "parked"
+// parked reports whether a run goes on only when somebody resumes it.
+func parked(info *cairn.RunInfo) bool {
+	return info.Phase == cairn.PhaseParked || info.Phase == cairn.PhasePaused
+}
 
 // over reports whether nothing more will happen: the run has ended, or is parked until somebody has looked at it.
-func (r *Run) over() bool { return !r.Info.EndedAt.IsZero() || r.Info.Phase == parked }
+func (r *Run) over() bool { return !r.Info.EndedAt.IsZero() || parked(r.Info) }
 
 // Done counts the steps of a name that are finished.
 func (r *Run) Done(name string) int {
@@ -84,12 +86,12 @@ func (r *Run) below() []*Run {
 
 // read reads a run, its history and its children. The description comes first: so the history knows at least as much.
 func read(ctx context.Context, eng *cairn.Engine, id string) (*Run, error) {
-	info, err := eng.Describe(ctx, id)
+	info, err := eng.Run(id).Describe(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := newTimeline()
-	for event, err := range eng.History(ctx, id) {
+	for event, err := range eng.Run(id).History(ctx) {
 		if err != nil {
 			return nil, err
 		}

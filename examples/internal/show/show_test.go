@@ -52,13 +52,13 @@ func family() (parent, child *cairn.Workflow[int, int]) {
 		return 0, nil
 	}).Retry(cairn.RetryPolicy{Attempts: 3, First: time.Millisecond})
 	parent = cairn.NewWorkflow("parent", func(ctx cairn.Context, _ int) (int, error) {
-		if _, err := flaky.Key("one").Do(ctx, 0); err != nil {
+		if _, err := flaky.Do(ctx, 0, cairn.Key("one")); err != nil {
 			return 0, err
 		}
 		if err := cairn.Sleep(ctx, 5*time.Millisecond); err != nil {
 			return 0, err
 		}
-		_, _ = cairn.NewHook[int]("ghost").Wait(ctx, 5*time.Millisecond)
+		_, _ = cairn.NewHook[int]("ghost").Wait(ctx, cairn.Timeout(5*time.Millisecond))
 		if _, err := child.Run(ctx, 0); err != nil {
 			return 0, err
 		}
@@ -71,7 +71,7 @@ func TestLinesTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	parent, child := family()
 	eng := start(t, parent, child)
-	r, err := parent.Start(t.Context(), eng, 0, cairn.StartKey("the one"))
+	r, err := parent.Start(t.Context(), eng, 0, cairn.Key("the one"))
 	require.NoError(t, err)
 	var out bytes.Buffer
 	require.NoError(t, Watch(within(t), eng, &out, Options{Every: time.Millisecond}, r.ID()))
@@ -125,7 +125,7 @@ func TestRunsAreRead(t *testing.T) {
 
 func TestWatchEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	wf := cairn.NewWorkflow("wait", func(ctx cairn.Context, _ int) (int, error) { return cairn.NewHook[int]("call").Wait(ctx, 0) })
+	wf := cairn.NewWorkflow("wait", func(ctx cairn.Context, _ int) (int, error) { return cairn.NewHook[int]("call").Wait(ctx) })
 	eng := start(t, wf)
 	r, err := wf.Start(t.Context(), eng, 0)
 	require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 func TestNextGoesOnBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	hook := cairn.NewHook[int]("go")
-	wf := cairn.NewWorkflow("wait", func(ctx cairn.Context, n int) (int, error) { return hook.Token("go").Wait(ctx, 0) })
+	wf := cairn.NewWorkflow("wait", func(ctx cairn.Context, n int) (int, error) { return hook.Token("go").Wait(ctx) })
 	eng := start(t, wf)
 	began := time.Now()
 	next := func() (int, bool) {
@@ -157,7 +157,7 @@ func TestNextGoesOnBeforeItBegins(t *testing.T) {
 	n, unfinished = next()
 	require.Equal(t, 1, n)
 	require.True(t, unfinished)
-	require.Eventually(t, func() bool { return cairn.Send(t.Context(), eng, "go", "", 1) == nil }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(t.Context(), eng, "go", 1) == nil }, patience, time.Millisecond)
 	_, err = r.Result(within(t))
 	require.NoError(t, err)
 	n, unfinished = next()

@@ -151,7 +151,7 @@ func (r *Row) remark(when moment) string {
 // mark is the sign before the title of a run.
 func (r *Run) mark() span {
 	switch {
-	case r.Info.Phase == parked:
+	case parked(r.Info):
 		return span{red, "‖"}
 	case r.Info.Status == cairn.StatusCompleted:
 		return span{green, "✓"}
@@ -168,7 +168,7 @@ func (r *Run) mark() span {
 func (r *Run) status() span {
 	text := string(r.Info.Status)
 	if r.Info.Phase != "" {
-		text = r.Info.Phase
+		text = string(r.Info.Phase)
 	}
 	if r.Info.Status == cairn.StatusFailed {
 		text += ": " + textOf(r.Info.Error)

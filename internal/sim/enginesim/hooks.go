@@ -66,7 +66,7 @@ func (w *world) openHook(b *engine.Branch, token string, n int, once bool) (*eng
 func (w *world) next(b *engine.Branch, h *engine.Hook, token string, n int64) (text string, err error) {
 	op := &hookOp{kind: "receive", n: n}
 	err = w.onHook(b, token, op, func() error {
-		d, err := h.Receive(b, nil)
+		d, err := h.Receive(b, nil, nil)
 		if err == nil {
 			text = string(d.Payload)
 			op.key = strings.TrimPrefix(text, token+"/")

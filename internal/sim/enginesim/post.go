@@ -84,7 +84,7 @@ func (w *world) send(who string, m mailbox, key string, slot int) {
 	defer cancel()
 	call := w.clock()
 	receipt, err := reach(w, p, who, func() (engine.Receipt, error) {
-		return p.eng.Deliver(ctx, m.token, key+" of "+m.name, payloadOf(m.name, key))
+		return p.eng.Deliver(ctx, engine.Sending{Token: m.token, Key: key + " of " + m.name, Payload: payloadOf(m.name, key)})
 	})
 	got := p.answer(err, false)
 	w.asked(p, "send "+key+" to "+m.name, got, err)

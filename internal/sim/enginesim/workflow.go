@@ -68,7 +68,7 @@ func (w *world) do(b *engine.Branch, a *sim.Actor, part Part, at place) (string,
 		return w.deadline(b)
 	case partSleep:
 		d := time.Duration(1+a.Pick(2000)) * time.Millisecond
-		return "z", b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) })
+		return "z", b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(d) }})
 	case partHook:
 		return w.receive(b, fmt.Sprintf("%s-%d", at.name, at.i), 1+a.Pick(2))
 	case partOnce:
@@ -119,7 +119,7 @@ func (w *world) childOf(b *engine.Branch, name string, depth int) (string, error
 	if err != nil {
 		return "", err
 	}
-	out, err := b.AwaitChild(c)
+	out, err := b.AwaitChild(c, nil)
 	return "{" + string(out) + "}", err
 }
 
@@ -127,10 +127,10 @@ func (w *world) childOf(b *engine.Branch, name string, depth int) (string, error
 func (w *world) race(b *engine.Branch, at place) (string, error) {
 	var futures []*engine.Future
 	for k := range 3 {
-		f, err := b.Go("racer", "", func(b *engine.Branch) (journal.Payload, error) {
+		f, err := b.Go(engine.BranchSpec{Name: "racer"}, func(b *engine.Branch) (journal.Payload, error) {
 			w.wait(fmt.Sprint(at.name, " racer ", k), at.i)
 			d := []time.Duration{time.Hour, 30 * time.Millisecond, 50 * time.Millisecond}[k]
-			if err := b.Sleep("nap", func(now journal.Time) journal.Time { return now.Add(d) }); err != nil {
+			if err := b.Sleep(engine.TimerSpec{Name: "nap", Until: func(now journal.Time) journal.Time { return now.Add(d) }}); err != nil {
 				return nil, err
 			}
 			w.wait(fmt.Sprint(at.name, " racer ", k), 100+at.i)
@@ -162,7 +162,7 @@ func (w *world) mapItems(b *engine.Branch, at place) (string, error) {
 		if err := room.Enter(); err != nil {
 			return "", err
 		}
-		f, err := b.Go("item", fmt.Sprintf("k%d-%d", at.i, k), func(b *engine.Branch) (journal.Payload, error) {
+		f, err := b.Go(engine.BranchSpec{Name: "item", Key: fmt.Sprintf("k%d-%d", at.i, k)}, func(b *engine.Branch) (journal.Payload, error) {
 			defer room.Leave()
 			name := fmt.Sprint(at.name, " item ", k)
 			w.wait(name, at.i)
@@ -196,12 +196,12 @@ func joinAll(b *engine.Branch, before string, futures []*engine.Future) (string,
 
 // deadline ends a sleep that would last too long.
 func (w *world) deadline(b *engine.Branch) (string, error) {
-	limited, done, err := b.Deadline("limit", func(now journal.Time) journal.Time { return now.Add(40 * time.Millisecond) })
+	limited, done, err := b.Deadline(engine.TimerSpec{Name: "limit", Until: func(now journal.Time) journal.Time { return now.Add(40 * time.Millisecond) }})
 	if err != nil {
 		return "", err
 	}
 	defer done()
-	err = limited.Sleep("too long", func(now journal.Time) journal.Time { return now.Add(time.Hour) })
+	err = limited.Sleep(engine.TimerSpec{Name: "too long", Until: func(now journal.Time) journal.Time { return now.Add(time.Hour) }})
 	if cairnerr.CodeOf(err) != cairnerr.CodeTimeout {
 		return "", fmt.Errorf("no timeout: %w", err)
 	}
@@ -212,7 +212,7 @@ func (w *world) deadline(b *engine.Branch) (string, error) {
 func (w *world) branches(b *engine.Branch, name string, i, depth int) (string, error) {
 	var futures []*engine.Future
 	for k := range 3 {
-		f, err := b.Go("branch", "", func(b *engine.Branch) (journal.Payload, error) {
+		f, err := b.Go(engine.BranchSpec{Name: "branch"}, func(b *engine.Branch) (journal.Payload, error) {
 			s, err := w.part(b, fmt.Sprintf("%s.%d.%d", name, i, k), depth+1)
 			return journal.Payload(s), err
 		})

@@ -140,6 +140,9 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if f.Statuses != nil && len(f.Statuses) == 0 {
 		return none, nil
 	}
+	if f.StartKey != "" && f.Workflow == "" {
+		return none, store.StartKeyWithoutWorkflow()
+	}
 	_, order := direction(p)
 	from := q.pageOf(&f, limit+1)
 	runs, err := s.runs(ctx, store.ResolveNone, from, ` order by r.id `+order, q.args...)
@@ -244,6 +247,10 @@ func (q *runQuery) part(f *store.RunFilter) string {
 	for _, x := range ranges {
 		add(` and exists (select from attributes x where x.run = r.no and x.key = `, q.args.add(x.Key), q.within(`x.value`, x), `)`)
 	}
+	if f.StartKey != "" {
+		add(` and r.start_key = `, q.args.add(f.StartKey))
+	}
+	add(phases[f.Phase])
 	if !f.Parent.IsZero() {
 		add(` and r.parent = `, q.args.add(raw(f.Parent)))
 	}
@@ -263,6 +270,12 @@ func (q *runQuery) part(f *store.RunFilter) string {
 		add(` and r.created_at < `, q.args.add(int64(f.CreatedBefore)), ` and `, q.id, ` < `, q.args.add(raw(firstID(f.CreatedBefore.Add(10*time.Minute)))))
 	}
 	return b.String()
+}
+
+// phases are the conditions for what a run is doing.
+var phases = map[store.RunPhase]string{
+	store.PhaseParked:  ` and r.parked_at is not null`,
+	store.PhaseWaiting: ` and r.parked_at is null and r.owner is null and r.status = ` + strconv.Itoa(int(journal.StatusRunning)),
 }
 
 func (q *runQuery) within(column string, x store.AttributeRange) string {

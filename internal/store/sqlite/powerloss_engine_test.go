@@ -88,7 +88,7 @@ func (d *diary) play(ctx context.Context, s *sqlite.Store) error {
 	var runs []*cairn.Run[string]
 	for i := range 3 {
 		name := fmt.Sprint("run ", i)
-		run, err := parent.Start(ctx, e, name, cairn.StartKey(name))
+		run, err := parent.Start(ctx, e, name, cairn.Key(name))
 		if err != nil {
 			return err
 		}

@@ -57,6 +57,9 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 	if f.Statuses != nil && len(f.Statuses) == 0 {
 		return none, nil
 	}
+	if f.StartKey != "" && f.Workflow == "" {
+		return none, store.StartKeyWithoutWorkflow()
+	}
 	ids, err := s.runIDs(ctx, &q, &f)
 	if err != nil || len(ids) == 0 {
 		return none, err
@@ -82,7 +85,7 @@ type runQuery struct {
 // runIDs finds the runs of a page, each filter with the index that keeps their order: nothing is sorted or skipped over.
 func (s *Store) runIDs(ctx context.Context, q *runQuery, f *store.RunFilter) ([]any, error) {
 	parts := []string{""}
-	if q.workflow == 0 && len(f.Attributes) == 0 && len(f.Ranges) == 0 && f.Parent.IsZero() {
+	if q.workflow == 0 && len(f.Attributes) == 0 && len(f.Ranges) == 0 && f.Parent.IsZero() && f.Phase != store.PhaseParked {
 		parts = statusParts(f.Statuses)
 	}
 	var selects []string
@@ -140,6 +143,10 @@ func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 		ranges = ranges[1:]
 	case !f.Parent.IsZero():
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_parent where r.ns = ?`, q.ns)
+	case f.StartKey != "":
+		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_start_key where r.workflow = ?`, q.workflow)
+	case f.Phase == store.PhaseParked:
+		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_parked where r.ns = ?`, q.ns)
 	case q.workflow != 0:
 		add(`select r.no, r.id from cairn_runs r indexed by cairn_runs_workflow where r.workflow = ?`, q.workflow)
 	case status != "":
@@ -153,6 +160,10 @@ func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 		add(`)`)
 	}
 	b.WriteString(status)
+	if f.StartKey != "" {
+		add(` and r.start_key = ?`, f.StartKey)
+	}
+	b.WriteString(phases[f.Phase])
 	if !f.Parent.IsZero() {
 		add(` and r.parent = ?`, f.Parent[:])
 	}
@@ -178,6 +189,12 @@ func runSelect(q *runQuery, f *store.RunFilter, status string) (string, []any) {
 	}
 	add(` order by `+idColumn+` `+order+` limit ?`, q.limit)
 	return b.String(), args
+}
+
+// phases are the conditions for what a run is doing.
+var phases = map[store.RunPhase]string{
+	store.PhaseParked:  ` and r.parked_at is not null`,
+	store.PhaseWaiting: ` and r.parked_at is null and r.owner is null and r.status = ` + strconv.Itoa(int(journal.StatusRunning)),
 }
 
 const selectByAttribute = `select r.no, a.id from cairn_attributes a indexed by cairn_attributes_search join cairn_runs r on r.no = a.run

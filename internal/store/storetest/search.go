@@ -81,6 +81,9 @@ func (b *bench) generateRuns(random *rand.Rand, n int) []*journal.Run {
 		if len(parents) > 0 && random.IntN(3) == 0 {
 			created.Parent = parents[random.IntN(len(parents))]
 		}
+		if random.IntN(4) == 0 {
+			created.StartKey, created.StartDigest = fmt.Sprint("key-", i), []byte{1}
+		}
 		id := b.mint()
 		if random.IntN(10) == 0 { // clients may make ids some time before
 			old := b.now - journal.Time(random.IntN(20*3_600_000))
@@ -98,8 +101,14 @@ func (b *bench) generateRuns(random *rand.Rand, n int) []*journal.Run {
 		end := []journal.Data{&journal.RunCompleted{Output: payload("out")}, &journal.RunFailed{Error: &cairnerr.Error{Code: "x"}}, &journal.RunCancelled{}}
 		if far := random.IntN(6); far > 0 {
 			cmd.Events = append(cmd.Events, plain(&journal.RunStarted{}))
-			if far > 2 {
+			switch {
+			case far > 2:
 				cmd.Events = append(cmd.Events, plain(end[far-3]))
+			case created.Dialect != journal.Engine:
+			case random.IntN(3) == 0:
+				cmd.Events = append(cmd.Events, plain(&journal.RunParked{Error: &cairnerr.Error{Code: "x"}}))
+			case random.IntN(2) == 0:
+				cmd.Lease = journal.LeaseRelease
 			}
 		}
 		c := b.optimistic(journal.NewState(b.ns), cmd)
@@ -138,6 +147,17 @@ func (b *bench) fixedFilters(runs []*journal.Run) []store.RunFilter {
 		{CreatedFrom: b.now + 1},
 		{CreatedBefore: 1},
 		{Statuses: []journal.Status{journal.StatusRunning, journal.StatusRunning}},
+		{Phase: store.PhaseParked},
+		{Phase: store.PhaseWaiting},
+		{Phase: store.PhaseParked, Workflow: "flow-2"},
+		{Phase: store.PhaseWaiting, Workflow: "flow-2", Attributes: map[string]string{"color": "1"}},
+		{Phase: store.PhaseParked, Statuses: []journal.Status{journal.StatusRunning, journal.StatusPending}},
+		{StartKey: "none", Workflow: "flow-1"},
+	}
+	for _, r := range runs {
+		if r.StartKey != "" {
+			filters = append(filters, store.RunFilter{StartKey: r.StartKey, Workflow: r.Workflow}, store.RunFilter{StartKey: r.StartKey, Workflow: "flow-1"})
+		}
 	}
 	for s := journal.StatusPending; s <= journal.StatusCancelled; s++ {
 		filters = append(filters, store.RunFilter{Statuses: []journal.Status{s}}, store.RunFilter{Statuses: []journal.Status{s, journal.StatusCompleted}},
@@ -156,6 +176,7 @@ func (b *bench) randomFilter(random *rand.Rand, runs []*journal.Run) store.RunFi
 			f.Statuses = append(f.Statuses, s)
 		}
 	}
+	f.Phase = []store.RunPhase{store.AnyPhase, store.AnyPhase, store.PhaseParked, store.PhaseWaiting}[random.IntN(4)]
 	if random.IntN(4) == 0 {
 		f.Parent = runs[random.IntN(len(runs))].Parent
 	}
@@ -192,8 +213,19 @@ func matches(f *store.RunFilter, r *journal.Run) bool {
 			return false
 		}
 	}
+	switch f.Phase {
+	case store.PhaseParked:
+		if r.ParkedAt == 0 {
+			return false
+		}
+	case store.PhaseWaiting:
+		if r.ParkedAt != 0 || r.Status != journal.StatusRunning || !r.Owner.IsZero() {
+			return false
+		}
+	}
 	return (f.Workflow == "" || f.Workflow == r.Workflow) &&
 		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.Status)) &&
+		(f.StartKey == "" || f.StartKey == r.StartKey) &&
 		(f.Parent.IsZero() || f.Parent == r.Parent) &&
 		(f.CreatedFrom == 0 || r.CreatedAt >= f.CreatedFrom) &&
 		(f.CreatedBefore == 0 || r.CreatedAt < f.CreatedBefore)

@@ -24,7 +24,7 @@ type Scenario struct {
 
 // Start starts the run, or returns it if it was started before.
 func (s *Scenario) Start(ctx context.Context, e *cairn.Engine) (*cairn.Run[string], error) {
-	return s.Workflow.Start(ctx, e, s.Name, cairn.StartKey(s.Name))
+	return s.Workflow.Start(ctx, e, s.Name, cairn.Key(s.Name))
 }
 
 // pause is how long runs sleep: longer than they are executed by who writes a database, and over when they go on.

@@ -18,7 +18,7 @@ func export(ctx context.Context, e *cairn.Engine, ids map[string]string, dir str
 		if err != nil {
 			return err
 		}
-		if err := e.Export(ctx, id, file); err != nil {
+		if err := e.Run(id).Export(ctx, file); err != nil {
 			return err
 		}
 		if err := file.Close(); err != nil {

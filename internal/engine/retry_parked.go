@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
+)
+
+// parkedEvery is after how many intervals of [Config.Poll] the engine looks for runs that another build of the program has parked.
+const parkedEvery = 10
+
+// retryParked resumes runs that another build of the program could not go on with: a deploy is what fixes code. Each build tries a run once. The first look comes
+// soon after the start, the others seldom: during a rolling deploy an old build may park what a new one can execute.
+func (e *Engine) retryParked() {
+	looked := map[journal.ID]journal.Time{} // parked runs that are not for this build, and since when they are parked
+	for wait := e.cfg.Poll; ; wait = parkedEvery * e.cfg.Poll {
+		timer := time.NewTimer(wait)
+		select {
+		case <-e.life.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		e.turns.Take("parked", 0)
+		e.tryParked(looked)
+	}
+}
+
+// tryParked looks once.
+func (e *Engine) tryParked(looked map[journal.ID]journal.Time) {
+	filter := store.RunFilter{Phase: store.PhaseParked}
+	for page := (store.Page{Limit: store.MaxLimit}); ; {
+		list, err := e.store.Runs(e.life, e.cfg.Namespace, filter, page)
+		if err != nil {
+			return // the next look comes
+		}
+		for _, run := range list.Data {
+			if e.workflows[run.Workflow] == nil || looked[run.ID] == run.ParkedAt {
+				continue
+			}
+			looked[run.ID] = run.ParkedAt
+			if tried, err := e.triedBefore(e.life, run.ID); err == nil && !tried {
+				_ = e.Resume(e.life, run.ID, "build "+e.build()) // somebody else may have been faster
+			}
+		}
+		if !list.HasMore {
+			return
+		}
+		page.Cursor = list.Cursor
+	}
+}
+
+// triedBefore reports whether a parked run is not for this build to try: it has tried, somebody has paused the run, or the run may kill its processes.
+func (e *Engine) triedBefore(ctx context.Context, run journal.ID) (bool, error) {
+	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	if err != nil {
+		return false, err
+	}
+	var last *journal.RunParked
+	for i := range j.Events {
+		if parked, ok := j.Events[i].Data.(*journal.RunParked); ok {
+			last = parked
+			if parked.Build == e.build() {
+				return true, nil
+			}
+		}
+	}
+	return last == nil || last.Asked || last.Build == "" || cairnerr.CodeOf(last.Error) == cairnerr.CodePoison, nil
+}

@@ -1,0 +1,104 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+)
+
+// Check refuses a JSON value that does not fit a schema; nil: anything fits. The error names all places where it does not.
+func Check(schema, value []byte) error {
+	if len(schema) == 0 {
+		return nil
+	}
+	var n node
+	if err := json.Unmarshal(schema, &n); err != nil {
+		return cairnerr.Errorf(cairnerr.CodeCorrupt, "a recorded schema cannot be read: %w", err)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	var v any
+	if err := decoder.Decode(&v); err != nil {
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "the value is not JSON: %w", err)
+	}
+	var wrong []string
+	n.check("value", v, &wrong)
+	if len(wrong) > 0 {
+		return cairnerr.Errorf(cairnerr.CodeValueRefused, "the value does not fit: %s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// maxWrong is how many places an error names.
+const maxWrong = 10
+
+func (n *node) check(path string, v any, wrong *[]string) {
+	if len(*wrong) >= maxWrong {
+		return
+	}
+	kind := kindOf(v)
+	if len(n.Type) > 0 && !slices.Contains(n.Type, kind) && (kind != "integer" || !slices.Contains(n.Type, "number")) {
+		*wrong = append(*wrong, fmt.Sprintf("%s is %s, and should be %s", path, kind, strings.Join(n.Type, " or ")))
+		return
+	}
+	switch v := v.(type) {
+	case []any:
+		for i, item := range v {
+			if n.Items != nil {
+				n.Items.check(fmt.Sprintf("%s[%d]", path, i), item, wrong)
+			}
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(v) {
+			if p := n.property(name); p != nil {
+				p.check(path+"."+name, v[name], wrong)
+			}
+		}
+	}
+}
+
+// property returns the schema of a property, nil: anything fits. Like encoding/json, it does not mind the case of letters.
+func (n *node) property(name string) *node {
+	if p, ok := n.Properties[name]; ok {
+		return &p
+	}
+	for known, p := range n.Properties {
+		if strings.EqualFold(known, name) {
+			return &p
+		}
+	}
+	return n.Additional
+}
+
+func kindOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case json.Number:
+		if strings.ContainsAny(v.String(), ".eE") {
+			return "number"
+		}
+		return "integer"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	default:
+		return "object"
+	}
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

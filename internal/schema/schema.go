@@ -1,0 +1,144 @@
+// Package schema describes the Go types of values as JSON Schema, and checks values against it before they reach workflow code.
+//
+// It knows as much of JSON Schema as Go's own decoding would refuse: kinds of values, properties, items. A property may be missing, and one that
+// the type does not have is ignored, so programs of different versions can talk to each other.
+package schema
+
+import (
+	"bytes"
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+const (
+	maxDepth = 8    // of nested types; what is deeper is not described
+	maxSize  = 4096 // bytes of a schema; a type that needs more is not described
+)
+
+// node is a schema: the part of JSON Schema that is used here. Its zero value takes anything.
+type node struct {
+	Type       types           `json:"type,omitempty"`
+	Properties map[string]node `json:"properties,omitempty"`
+	Items      *node           `json:"items,omitempty"`
+	Additional *node           `json:"additionalProperties,omitempty"`
+}
+
+// types are the kinds of values that a schema takes: one is written as a text, several as an array.
+type types []string
+
+// MarshalJSON implements [json.Marshaler].
+func (t types) MarshalJSON() ([]byte, error) {
+	if len(t) == 1 {
+		return json.Marshal(t[0])
+	}
+	return json.Marshal([]string(t))
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *types) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*t = types{one}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(t))
+}
+
+var schemas sync.Map // of reflect.Type to []byte
+
+// Of returns the schema of a type, nil: anything fits. The result must not be changed.
+func Of(t reflect.Type) []byte {
+	if known, ok := schemas.Load(t); ok {
+		return known.([]byte)
+	}
+	text, err := json.Marshal(describe(t, maxDepth))
+	if err != nil || len(text) > maxSize || string(text) == "{}" {
+		text = nil
+	}
+	schemas.Store(t, text)
+	return text
+}
+
+// decoders are the interfaces of types that read themselves: what they take cannot be known.
+var decoders = []reflect.Type{
+	reflect.TypeFor[cbor.Unmarshaler](), reflect.TypeFor[json.Unmarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
+}
+
+func describe(t reflect.Type, depth int) node {
+	if t == reflect.TypeFor[time.Time]() {
+		return node{Type: types{"string"}}
+	}
+	if depth == 0 || slices.ContainsFunc(decoders, func(d reflect.Type) bool { return t.Implements(d) || reflect.PointerTo(t).Implements(d) }) {
+		return node{}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return node{Type: types{"boolean"}}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return node{Type: types{"integer"}}
+	case reflect.Float32, reflect.Float64:
+		return node{Type: types{"number"}}
+	case reflect.String:
+		return node{Type: types{"string"}}
+	case reflect.Pointer:
+		return orNull(describe(t.Elem(), depth-1))
+	case reflect.Slice, reflect.Array:
+		return array(t, depth)
+	case reflect.Map:
+		return object(t, depth)
+	case reflect.Struct:
+		return structure(t, depth)
+	default:
+		return node{}
+	}
+}
+
+// orNull lets a schema take null, too.
+func orNull(n node) node {
+	if len(n.Type) > 0 && !slices.Contains(n.Type, "null") {
+		n.Type = append(slices.Clone(n.Type), "null")
+	}
+	return n
+}
+
+func array(t reflect.Type, depth int) node {
+	if t.Elem().Kind() == reflect.Uint8 {
+		return node{} // bytes are a text in some encodings, and numbers in others
+	}
+	items := describe(t.Elem(), depth-1)
+	return orNull(node{Type: types{"array"}, Items: &items})
+}
+
+func object(t reflect.Type, depth int) node {
+	values := describe(t.Elem(), depth-1)
+	return orNull(node{Type: types{"object"}, Additional: &values})
+}
+
+func structure(t reflect.Type, depth int) node {
+	n := node{Type: types{"object"}, Properties: map[string]node{}}
+	for _, f := range reflect.VisibleFields(t) {
+		tag, tagged := f.Tag.Lookup("json")
+		if _, own := f.Tag.Lookup("cbor"); own || strings.Contains(tag, ",string") {
+			return node{} // written in another way
+		}
+		name, _, _ := strings.Cut(tag, ",")
+		if !f.IsExported() || f.Anonymous && !tagged || tag == "-" {
+			continue
+		}
+		if name == "" {
+			name = f.Name
+		}
+		n.Properties[name] = describe(f.Type, depth-1)
+	}
+	return n
+}
+
+// Same reports whether what fits one schema fits the other.
+func Same(a, b []byte) bool { return bytes.Equal(a, b) }

@@ -1,0 +1,126 @@
+package cairn
+
+import (
+	"context"
+
+	"github.com/cairn-workflow/cairn/cairnerr"
+	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/payload"
+)
+
+// RequestHook is a hook whose senders wait for an answer.
+//
+//	var Seat = cairn.NewRequestHook[Wish, Booking]("seat")
+//
+//	request, err := open.Receive(ctx)                   // in a workflow: open, err := Seat.Open(ctx)
+//	err = request.Reply(ctx, booking)
+//	booking, err := Seat.AskRun(ctx, eng, runID, wish)  // outside, with the id of the run or with a token
+type RequestHook[T, A any] struct{ hookDef }
+
+// NewRequestHook defines a hook that answers.
+func NewRequestHook[T, A any](name string) RequestHook[T, A] {
+	return RequestHook[T, A]{newHookDef[T](name)}
+}
+
+// Token returns the hook with a token of yours; see [Hook.Token].
+func (h RequestHook[T, A]) Token(token string) RequestHook[T, A] {
+	h.spec.Token = token
+	return h
+}
+
+// Once returns the hook such that it takes one request; see [Hook.Once].
+func (h RequestHook[T, A]) Once() RequestHook[T, A] {
+	h.spec.Once = true
+	return h
+}
+
+// Metadata returns the hook with something that senders can read before they send; see [Hook.Metadata].
+func (h RequestHook[T, A]) Metadata(v any) RequestHook[T, A] {
+	h.metadata = v
+	return h
+}
+
+// Open opens the hook in a run. When it returns, the token can be used.
+func (h RequestHook[T, A]) Open(ctx Context, opts ...HookOption) (*OpenRequestHook[T, A], error) {
+	inner, err := h.open(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &OpenRequestHook[T, A]{inner}, nil
+}
+
+// OpenRequestHook is a hook that takes requests.
+type OpenRequestHook[T, A any] struct{ inner *engine.Hook }
+
+// Token returns what a sender needs.
+func (h *OpenRequestHook[T, A]) Token() string { return h.inner.Token() }
+
+// Receive waits for the next request, for ever or as long as a [Timeout] says: then the error is [ErrTimeout].
+func (h *OpenRequestHook[T, A]) Receive(ctx Context, opts ...ReceiveOption) (*Request[T, A], error) {
+	r := &Request[T, A]{}
+	var err error
+	if r.inner, err = h.inner.Receive(ctx.branch(), receiving(opts).until(), &r.Value); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close closes the hook and frees its token.
+func (h *OpenRequestHook[T, A]) Close(ctx Context) error { return h.inner.Close(ctx.branch()) }
+
+// Request is a value whose sender waits for an answer.
+type Request[T, A any] struct {
+	Value T
+	inner engine.Delivery
+}
+
+// Reply answers the request. The sender gets the answer once it is durable. Only the first answer counts.
+func (r *Request[T, A]) Reply(ctx Context, answer A) error {
+	p, err := ctx.branch().Encode("the answer", answer)
+	if err != nil {
+		return err
+	}
+	return r.inner.Reply(ctx.branch(), p, nil)
+}
+
+// Refuse answers the request with an error, which must not be nil.
+func (r *Request[T, A]) Refuse(ctx Context, err error) error {
+	refusal := engine.Refusal(err)
+	if refusal == nil {
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "Refuse needs an error that says why: use Reply for an answer")
+	}
+	return r.inner.Reply(ctx.branch(), nil, refusal)
+}
+
+// Ask sends a request to the open hook that has a token, and waits for the answer. With a [Key] it can be repeated after a crash: it finds the answer that was
+// given before. A value that does not fit is refused as with [Hook.Send].
+func (h RequestHook[T, A]) Ask(ctx context.Context, e *Engine, token string, v T, opts ...SendOption) (A, error) {
+	var answer A
+	err := e.ask(ctx, token, v, h.spec.Schema, opts, &answer)
+	return answer, err
+}
+
+// AskRun is [RequestHook.Ask] to the hook of this name that a run has open. If it has several open, use their tokens.
+func (h RequestHook[T, A]) AskRun(ctx context.Context, e *Engine, runID string, v T, opts ...SendOption) (A, error) {
+	token, err := e.tokenOf(ctx, runID, h.spec.Name)
+	if err != nil {
+		var none A
+		return none, err
+	}
+	return h.Ask(ctx, e, token, v, opts...)
+}
+
+func (e *Engine) ask(ctx context.Context, token string, v any, types []byte, opts []SendOption, into any) error {
+	receipt, err := e.send(ctx, token, v, types, opts)
+	if err != nil {
+		return err
+	}
+	reply, err := e.inner.AwaitReply(ctx, receipt)
+	switch {
+	case err != nil:
+		return err
+	case reply.Error != nil:
+		return reply.Error
+	}
+	return payload.Decode(reply.Value, into)
+}
