@@ -4,7 +4,7 @@
 // as they are); around it there can be layers (compression, then encryption), each with a first byte of its own:
 //
 //	0x01 CBOR                    the default, deterministic: equal values have equal bytes
-//	0x02 JSON                    read, never written
+//	0x02 JSON                    what FromJSON is given, without white space
 //	0x03 bytes as they are       what a []byte becomes
 //	0x10 zstd                    around another envelope
 //	0x20 AES-256-GCM             around another envelope; the key's name stands before the ciphertext

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -90,8 +91,22 @@ func FuzzJSON(f *testing.F) {
 		again, err := payload.Encode(back)
 		require.NoError(t, err)
 		require.Equal(t, stored, again)
-		var whole struct{ Fields map[string]any }
-		_ = payload.Decode(stored, &whole) // whatever it is
+		p, err := payload.FromJSON(text)
+		if !utf8.Valid(text) {
+			require.ErrorContains(t, err, "UTF-8")
+			return
+		}
+		require.NoError(t, err)
+		back, err = payload.ToJSON(p)
+		require.NoError(t, err)
+		requireSameJSON(t, text, back)
+		requireSameDigest(t, stored, p)
+		var dynamic [2]any
+		first, second := payload.Decode(stored, &dynamic[0]), payload.Decode(p, &dynamic[1])
+		require.Equal(t, first == nil, second == nil, "%v and %v", first, second)
+		if first == nil {
+			require.Equal(t, dynamic[0], dynamic[1], "an interface has the same, however it is stored")
+		}
 	})
 }
 

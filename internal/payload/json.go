@@ -9,7 +9,44 @@ import (
 	"unicode/utf8"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
+	"github.com/cairn-workflow/cairn/internal/journal"
 )
+
+// FromJSON puts JSON text into an envelope with the default codec. See [Codec.FromJSON].
+func FromJSON(text []byte) (journal.Payload, error) { return standard.FromJSON(text) }
+
+// ToJSON returns the value in an envelope as JSON, with the default codec. See [Codec.ToJSON].
+func ToJSON(p journal.Payload) (json.RawMessage, error) { return standard.ToJSON(p) }
+
+// FromJSON puts JSON text into an envelope, for front ends that have no Go value. The text is kept, without white
+// space, so no digit is lost. It is read into a Go type as encoding/json reads it; in an empty interface, numbers are
+// as [Codec.Decode] says.
+func (c *Codec) FromJSON(text []byte) (journal.Payload, error) {
+	if at := notUTF8(text); at > 0 {
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the value is not JSON: %s: a byte that is not UTF-8",
+			position(text, at))
+	}
+	compact, err := checkJSON(text)
+	if err != nil {
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the value is not JSON: %w", err)
+	}
+	if len(compact) > MaxSize {
+		return nil, cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "the JSON value has %d bytes; at most %d are allowed",
+			len(compact), MaxSize)
+	}
+	return c.wrap(append([]byte{tagJSON}, compact...))
+}
+
+// ToJSON returns the value in an envelope as compact JSON, for programs. Numbers keep their digits, times are RFC
+// 3339, bytes are base64, as encoding/json has them. A value that JSON cannot say, such as NaN, is refused. Text from
+// [Codec.FromJSON] comes back as it is.
+func (c *Codec) ToJSON(p journal.Payload) (json.RawMessage, error) {
+	plain, err := c.unwrap(p)
+	if err != nil {
+		return nil, err
+	}
+	return toJSON(plain, strictly)
+}
 
 // toJSON turns a value without layers into JSON.
 func toJSON(plain []byte, mode jsonMode) (text json.RawMessage, err error) {
@@ -85,6 +122,18 @@ func position(text []byte, n int) string {
 	before := text[:min(max(n-1, 0), len(text))]
 	line := 1 + bytes.Count(before, []byte{'\n'})
 	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
+}
+
+// notUTF8 returns which byte of a text is not part of a character; 0: none.
+func notUTF8(text []byte) int {
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i + 1
+		}
+		i += size
+	}
+	return 0
 }
 
 // tooDeep returns which byte of a text begins a list or an object that is nested too deep; 0: none. The text is JSON.

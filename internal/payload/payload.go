@@ -182,11 +182,17 @@ func readRaw(body []byte, v any) error {
 }
 
 // Digest returns the digest of the value in an envelope: of its bytes as they were before compression and encryption, so that
-// equal values have equal digests however they are stored.
+// equal values have equal digests however they are stored. JSON text has the digest of a json.RawMessage that holds it.
 func (c *Codec) Digest(p journal.Payload) ([]byte, error) {
 	plain, err := c.unwrap(p)
 	if err != nil {
 		return nil, err
+	}
+	if len(plain) > 0 && plain[0] == tagJSON {
+		var buf bytes.Buffer
+		if err := write(&buf, json.RawMessage(plain[codecHeader:])); err == nil {
+			return sum(buf.Bytes()), nil
+		}
 	}
 	return sum(plain), nil
 }

@@ -28,7 +28,7 @@ var viewingMode = must(cbor.DecOptions{
 
 // View returns the value in an envelope as JSON, for people to read. Types are lost on the way (a time becomes a text,
 // bytes become base64), so it does not lead back to the envelope. Numbers keep their digits. A value of more than limit
-// bytes is not shown.
+// bytes is not shown. [ToJSON] is for programs.
 func View(p journal.Payload, limit int) (json.RawMessage, error) { return standard.View(p, limit) }
 
 // View is [View] with the keys of the codec.
