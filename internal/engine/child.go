@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -59,6 +60,9 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 		c.id = m.child
 		b.x.attach(c, !m.done)
 		return c, nil
+	}
+	if err := checkUserKeys(maps.Keys(s.Attributes)); err != nil {
+		return nil, err
 	}
 	b.x.barrier(b.line)
 	b.whilePaused()

@@ -235,7 +235,7 @@ func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) 
 
 // startIn starts a run, and reports whether its start key is that of an older one.
 func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
-	if err := e.knows(&r); err != nil {
+	if err := e.checkStart(&r); err != nil {
 		return journal.ID{}, false, err
 	}
 	for {
