@@ -3,6 +3,7 @@ package cairn_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cairn-workflow/cairn"
+	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
 var (
@@ -164,5 +166,75 @@ func TestChangeAttributes(t *testing.T) {
 		require.ErrorContains(t, err, "9999")
 		_, err = wf.Start(t.Context(), e, struct{}{}, cairn.Attributes(map[string]string{"$mine": "x"}))
 		require.ErrorContains(t, err, "reserved")
+	})
+}
+
+// reserved is an attribute with a key that the engine keeps for itself.
+var reserved = cairn.NewAttribute[string]("$mine")
+
+const isReserved = `attribute "$mine": keys that begin with $ are reserved`
+
+func requireReserved(t *testing.T, err error) {
+	t.Helper()
+	require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err), "%v", err)
+	require.ErrorContains(t, err, isReserved)
+}
+
+func TestStartIn_KeyOfTheEngine_IsRefused(t *testing.T) {
+	t.Parallel()
+	p, wf := newPlace(t, "sqlite"), checkout()
+	e := p.engine(cairn.Config{Poll: never}, wf)
+	tx := p.begin()
+	_, err := wf.StartIn(t.Context(), e, tx.handle, "o-1", cairn.WithAttributes(reserved.Value("x")))
+	requireReserved(t, err)
+	require.NoError(t, tx.rollback())
+}
+
+func TestAttributes_KeyOfTheEngine_IsRefusedEverywhere(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		child := cairn.NewWorkflow("child", func(cairn.Context, struct{}) (int, error) { return 0, nil })
+		wf := cairn.NewWorkflow("order", func(ctx cairn.Context, _ struct{}) ([]string, error) {
+			bad := cairn.Attributes(map[string]string{"plain": "x", "$mine": "x"})
+			_, failed := child.StartChild(ctx, struct{}{}, bad)
+			refusals := []string{
+				fmt.Sprint(failed), fmt.Sprint(cairn.SetAttributes(ctx, reserved.Remove())),
+				fmt.Sprint(cairn.SetAttributes(ctx, customer.Value("ada"), reserved.Value("x"))),
+			}
+			if _, err := child.Run(ctx, struct{}{}, cairn.Attributes(map[string]string{"plain": "x"})); err != nil {
+				return nil, err
+			}
+			return refusals, cairn.SetAttributes(ctx, amount.Value(7))
+		})
+		e := start(wf, child)
+		for _, option := range []cairn.StartOption{
+			cairn.Attributes(map[string]string{"plain": "x", "$mine": "x"}),
+			cairn.WithAttributes(customer.Value("ada"), reserved.Value("x")),
+		} {
+			_, err := wf.Start(t.Context(), e, struct{}{}, option)
+			requireReserved(t, err)
+		}
+		page, err := e.List(t.Context(), cairn.Filter{})
+		require.NoError(t, err)
+		require.Empty(t, page.Runs, "what is refused starts nothing")
+
+		run, err := wf.Start(t.Context(), e, struct{}{}, cairn.StartAfter(time.Hour))
+		require.NoError(t, err)
+		requireReserved(t, run.SetAttributes(t.Context(), customer.Value("ada"), reserved.Value("x")))
+		requireReserved(t, run.SetAttributes(t.Context(), reserved.Remove()))
+		info, err := run.Describe(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, info.Attributes, "all changes of a call, or none")
+
+		run, err = wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		refusals, err := run.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, slices.Repeat([]string{"malformed: " + isReserved}, 3), refusals)
+		info, err = run.Describe(t.Context())
+		require.NoError(t, err)
+		require.Len(t, info.Attributes, 1)
+		require.Len(t, found(t, e, false, cairn.NewAttribute[string]("plain").Exists()), 1, "the other child")
+		require.Empty(t, found(t, e, false, reserved.Exists()))
 	})
 }

@@ -167,7 +167,13 @@ func (e *Engine) send(ctx context.Context, token string, v any, types []byte, op
 	if err := notInWorkflow(ctx, "Send"); err != nil {
 		return engine.Receipt{}, err
 	}
-	p, err := payload.Encode(v)
+	var p journal.Payload
+	var err error
+	if text, ok := v.(json.RawMessage); ok {
+		p, err = payload.FromJSON(text)
+	} else {
+		p, err = payload.Encode(v)
+	}
 	if err != nil {
 		return engine.Receipt{}, err
 	}

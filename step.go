@@ -69,19 +69,12 @@ func (s Step[In, Out]) Do(ctx Context, in In, opts ...StepOption) (Out, error) {
 	if spec.Input, spec.Digest, err = ctx.branch().EncodeDigest("the input of step "+spec.Name, in); err != nil {
 		return out, err
 	}
-	spec.Refit = refit[In]
+	spec.Same = same[In]
 	return runStep(ctx, spec, opts, func(ctx context.Context) (Out, error) { return fn(ctx, in) })
 }
 
-// refit decodes a recorded value into today's type, and returns the digest of what that is written as now.
-func refit[T any](recorded journal.Payload) ([]byte, error) {
-	var v T
-	if err := payload.Decode(recorded, &v); err != nil {
-		return nil, err
-	}
-	_, digest, err := payload.EncodeDigest(v)
-	return digest, err
-}
+// same reports whether a recorded value, read as today's type, is the present one.
+func same[T any](recorded, now journal.Payload) bool { return payload.Same(recorded, new(T), now) }
 
 // Do does a small step that needs no definition: fn is called once, and its result recorded.
 func Do[Out any](ctx Context, name string, fn func(context.Context) (Out, error), opts ...StepOption) (Out, error) {

@@ -40,7 +40,7 @@ func (w *Workflow[In, Out]) Define(d *Definer) {
 		d.Refuse(cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name))
 		return
 	}
-	d.add(&engine.Workflow{Name: w.name, Run: w.execute, Rewrite: rewrite[In]})
+	d.add(&engine.Workflow{Name: w.name, Run: w.execute, Rewrite: rewrite[In], Same: same[In]})
 }
 
 func (w *Workflow[In, Out]) execute(b *engine.Branch, input journal.Payload) (journal.Payload, error) {
@@ -92,7 +92,7 @@ func (w *Workflow[In, Out]) Start(ctx context.Context, e *Engine, in In, opts ..
 
 // request puts together what is asked for.
 func (w *Workflow[In, Out]) request(ctx context.Context, call string, in In, opts []StartOption) (engine.StartRequest, error) {
-	req := engine.StartRequest{Workflow: w.name, Rewrite: rewrite[In]}
+	req := engine.StartRequest{Workflow: w.name, Same: same[In]}
 	if err := notInWorkflow(ctx, call); err != nil {
 		return req, err
 	}
@@ -113,7 +113,10 @@ func (e *Engine) StartJSON(ctx context.Context, workflow string, input json.RawM
 	}
 	req := engine.StartRequest{Workflow: workflow}
 	var err error
-	if req.Input, req.Digest, err = payload.EncodeDigest(input); err != nil {
+	if req.Input, err = payload.FromJSON(input); err != nil {
+		return nil, err
+	}
+	if req.Digest, err = payload.Digest(req.Input); err != nil {
 		return nil, err
 	}
 	for _, o := range opts {

@@ -109,17 +109,17 @@ func (c *streamCommand) print(ctx context.Context, db store.Store, r stream.Requ
 
 // streamLine is a chunk as programs read it.
 type streamLine struct {
-	Index    int64  `json:"index"`
-	Writer   string `json:"writer"`
-	Attempt  int    `json:"attempt,omitempty"`
-	Boundary bool   `json:"boundary,omitempty"`
-	Time     string `json:"time"`
-	Value    any    `json:"value"`
+	Index    int64           `json:"index"`
+	Writer   string          `json:"writer"`
+	Attempt  int             `json:"attempt,omitempty"`
+	Boundary bool            `json:"boundary,omitempty"`
+	Time     string          `json:"time"`
+	Value    json.RawMessage `json:"value"`
 }
 
 func (c *streamCommand) chunk(chunk *store.Chunk) error {
-	var value any
-	if err := payload.Decode(chunk.Data, &value); err != nil {
+	value, err := payload.ToJSON(chunk.Data)
+	if err != nil {
 		return fmt.Errorf("chunk %d: %w", chunk.Index, err)
 	}
 	writer := strings.TrimSuffix(chunk.Key, "/")
@@ -135,21 +135,22 @@ func (c *streamCommand) chunk(chunk *store.Chunk) error {
 	if c.raw {
 		end = ""
 	}
-	switch v := value.(type) {
-	case string:
-		_, err := fmt.Fprint(c.system.Out, v, end)
-		return err
-	case []byte:
-		_, err := fmt.Fprint(c.system.Out, string(v), end)
-		return err
-	default:
-		encoded, err := json.Marshal(v)
-		if err != nil {
-			return err
+	_, err = fmt.Fprint(c.system.Out, chunkText(chunk, value), end)
+	return err
+}
+
+// chunkText returns a chunk as people read it: a text or bytes as they are, anything else as JSON.
+func chunkText(chunk *store.Chunk, asJSON json.RawMessage) string {
+	var value any
+	if err := payload.Decode(chunk.Data, &value); err == nil {
+		switch v := value.(type) {
+		case string:
+			return v
+		case []byte:
+			return string(v)
 		}
-		_, err = fmt.Fprint(c.system.Out, string(encoded), end)
-		return err
 	}
+	return string(asJSON)
 }
 
 // list prints the names of the streams, and how far they are.

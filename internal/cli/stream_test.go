@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -179,4 +180,31 @@ func TestStreamFollow(t *testing.T) {
 	require.Eventually(t, func() bool { return out.String() != "" }, 30*time.Second, time.Millisecond)
 	cancel()
 	require.Equal(t, cli.ExitOK, <-ended, "that is how one ends it")
+}
+
+func TestStream_JSONAndLargeNumbers_AreShownWithTheirDigits(t *testing.T) {
+	t.Parallel()
+	r := &streamRun{url: "sqlite:" + filepath.Join(t.TempDir(), "app.db")}
+	values := cairn.NewStream[any]("values")
+	wf := cairn.NewWorkflow("numbers", func(ctx cairn.Context, _ int) (int, error) {
+		return 0, errors.Join(values.Write(ctx, uint64(math.MaxUint64)), values.Write(ctx, []byte("bytes")),
+			values.Write(ctx, json.RawMessage(`{ "n": 9007199254740993 }`)), values.Write(ctx, map[int]string{7: "seven"}))
+	})
+	st, err := open.URL(t.Context(), r.url)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, st.Close()) }()
+	e, err := cairn.New(t.Context(), store.NewHandle(st), wf)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, e.Stop(context.Background())) }()
+	run, err := wf.Start(t.Context(), e, 0)
+	require.NoError(t, err)
+	_, err = run.Result(t.Context())
+	require.NoError(t, err)
+
+	out, _ := r.cairn(t, cli.ExitOK, run.ID(), "values")
+	require.Equal(t, "18446744073709551615\nbytes\n{\"n\":9007199254740993}\n{\"7\":\"seven\"}\n", out)
+	out, _ = r.cairn(t, cli.ExitOK, run.ID(), "values", "--json")
+	for _, value := range []string{`18446744073709551615`, `"Ynl0ZXM="`, `{"n":9007199254740993}`, `{"7":"seven"}`} {
+		require.Contains(t, out, `"value":`+value+"}\n")
+	}
 }

@@ -2,8 +2,11 @@ package engine
 
 import (
 	"context"
+	"iter"
 	"maps"
+	"slices"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
@@ -15,6 +18,9 @@ func (b *Branch) SetAttributes(name string, changes []journal.AttrChange) error 
 	defer b.leave()
 	key, err := b.keyOf(name, "")
 	if err != nil {
+		return err
+	}
+	if err := checkUserKeys(keysOf(changes)); err != nil {
 		return err
 	}
 	if err := journal.CheckAttributes(nil, changes); err != nil {
@@ -72,6 +78,37 @@ func applyAttributes(have map[string]string, changes []journal.AttrChange) {
 
 // SetAttributes changes attributes of a run from outside.
 func (e *Engine) SetAttributes(ctx context.Context, run journal.ID, changes []journal.AttrChange) error {
+	if err := checkUserKeys(keysOf(changes)); err != nil {
+		return err
+	}
 	_, err := e.tell(ctx, run, &journal.AttrSet{Changes: changes}, journal.ID{})
 	return err
+}
+
+// checkUserKeys refuses keys that only the engine may use. The journal refuses them, too, but with the code that
+// clients of the World dialects expect.
+func checkUserKeys(keys iter.Seq[string]) error {
+	for _, key := range slices.Sorted(keys) {
+		if journal.IsReservedAttribute(key) {
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q: keys that begin with $ are reserved", key)
+		}
+	}
+	return nil
+}
+
+func keysOf(changes []journal.AttrChange) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, c := range changes {
+			if !yield(c.Key) {
+				return
+			}
+		}
+	}
+}
+
+// UserAttributes returns the attributes of a run without those of the engine, which are reserved.
+func UserAttributes(all map[string]string) map[string]string {
+	own := maps.Clone(all)
+	maps.DeleteFunc(own, func(key, _ string) bool { return journal.IsReservedAttribute(key) })
+	return own
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -61,8 +62,11 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 		b.x.attach(c, !m.done)
 		return c, nil
 	}
-	if err := b.x.eng.knows(&StartRequest{Workflow: s.Workflow, Elsewhere: s.Elsewhere}); err != nil && b.x.replay == nil {
+	if err := b.x.eng.checkStart(&StartRequest{Workflow: s.Workflow, Elsewhere: s.Elsewhere}); err != nil && b.x.replay == nil {
 		return nil, b.misused(err)
+	}
+	if err := checkUserKeys(maps.Keys(s.Attributes)); err != nil {
+		return nil, err
 	}
 	b.x.barrier(b.line)
 	b.whilePaused()

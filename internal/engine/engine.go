@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base32"
@@ -29,6 +28,8 @@ type Workflow struct {
 	Run  func(b *Branch, input journal.Payload) (journal.Payload, error)
 	// Rewrite reads an input and writes it as its type is written today; nil: it stays as it is.
 	Rewrite func(journal.Payload) (journal.Payload, []byte, error)
+	// Same reports whether a recorded input, read as the type that it has now, is the present one; nil: it cannot be said.
+	Same func(recorded, now journal.Payload) bool
 }
 
 // Config tunes an engine. The zero value is good for most.
@@ -254,8 +255,8 @@ type StartRequest struct {
 	Notes      []*journal.Annotated
 	Err        error // what is wrong with the request
 	Headers    map[string]string
-	// Rewrite reads a recorded input and writes it as its type is written today; nil: it cannot be done.
-	Rewrite func(journal.Payload) (journal.Payload, []byte, error)
+	// Same reports whether a recorded input, read as the type that it has now, is the present one; nil: it cannot be said.
+	Same func(recorded, now journal.Payload) bool
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
@@ -274,7 +275,7 @@ func (e *Engine) StartAs(ctx context.Context, r StartRequest) (journal.ID, error
 		if err != nil {
 			return journal.ID{}, cairnerr.Errorf(cairnerr.CodeValueRefused, "the input does not fit workflow %q: %w", r.Workflow, err)
 		}
-		r.Input, r.Digest, r.Rewrite = in, digest, wf.Rewrite
+		r.Input, r.Digest, r.Same = in, digest, wf.Same
 	}
 	return e.Start(ctx, r)
 }
@@ -282,7 +283,7 @@ func (e *Engine) StartAs(ctx context.Context, r StartRequest) (journal.ID, error
 // sameStart finds the run of a start whose key was used with an input that only looks different, because its type has changed since: decoded into today's
 // type and encoded again, it is the same.
 func (e *Engine) sameStart(ctx context.Context, r StartRequest, err error) (journal.ID, bool) {
-	if cairnerr.CodeOf(err) != cairnerr.CodeStartKeyConflict || r.Rewrite == nil {
+	if cairnerr.CodeOf(err) != cairnerr.CodeStartKeyConflict || r.Same == nil {
 		return journal.ID{}, false
 	}
 	list, err := e.store.Runs(ctx, e.cfg.Namespace, store.RunFilter{Workflow: r.Workflow, StartKey: r.StartKey}, store.Page{Limit: 1})
@@ -293,13 +294,12 @@ func (e *Engine) sameStart(ctx context.Context, r StartRequest, err error) (jour
 	if err != nil || !run.ForkedFrom.IsZero() { // a fork is more than its input
 		return journal.ID{}, false
 	}
-	_, digest, err := r.Rewrite(run.Input)
-	return run.ID, err == nil && bytes.Equal(digest, r.Digest)
+	return run.ID, r.Same(run.Input, r.Input)
 }
 
 // startIn starts a run, and reports whether its start key is that of an older one.
 func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
-	if err := e.knows(&r); err != nil {
+	if err := e.checkStart(&r); err != nil {
 		return journal.ID{}, false, err
 	}
 	for {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"maps"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -15,16 +14,6 @@ func ForksOf(f *store.RunFilter, source journal.ID) {
 		f.Attributes = map[string]string{}
 	}
 	f.Attributes[journal.ForkedFrom] = journal.PrefixRun.Format(source)
-}
-
-// UserAttributes returns the attributes of a run without those of the engine.
-func UserAttributes(all map[string]string) map[string]string {
-	if _, forked := all[journal.ForkedFrom]; !forked {
-		return all
-	}
-	own := maps.Clone(all)
-	delete(own, journal.ForkedFrom)
-	return own
 }
 
 // Fork makes a run that keeps what another one has done. The other is not touched, and may go on meanwhile. The new one is due at once: this process takes

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"maps"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/commit"
@@ -12,7 +13,7 @@ import (
 // Join starts a run inside a transaction of the user's. Nobody owns the run: when the transaction is committed the store gives a hint, and
 // who hears it first claims the run, as any other that is due.
 func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (journal.ID, error) {
-	if err := e.knows(&r); err != nil {
+	if err := e.checkStart(&r); err != nil {
 		return journal.ID{}, err
 	}
 	e.mu.Lock()
@@ -40,12 +41,12 @@ func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (jou
 	return res.Run.ID, nil
 }
 
-// knows refuses a start of a workflow that nobody may ever execute.
-func (e *Engine) knows(r *StartRequest) error {
+// checkStart refuses a start of a workflow that nobody may ever execute, and one with attributes of the engine.
+func (e *Engine) checkStart(r *StartRequest) error {
 	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
 		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
 	}
-	return nil
+	return checkUserKeys(maps.Keys(r.Attributes))
 }
 
 // birth returns the first event of the run that is asked for.

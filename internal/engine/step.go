@@ -40,8 +40,8 @@ type StepSpec struct {
 	Timeout time.Duration // of one attempt; 0: none
 	Beat    time.Duration // within which the body must show that it goes on; 0: it need not
 	Into    any           // a pointer to what the result is decoded into; nil: it is not
-	// Refit decodes a recorded input into the type that the code has for it now, and returns the digest of that; nil: it cannot be done.
-	Refit func(recorded journal.Payload) ([]byte, error)
+	// Same reports whether a recorded input, read as the type that the code has for it now, is the present one; nil: it cannot be said.
+	Same func(recorded, now journal.Payload) bool
 }
 
 // StepInfo is what a step's code may know about itself.
@@ -137,12 +137,11 @@ func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
 // refits reports whether the recorded input of a step is the present one but for how today's type is written: decoded into it and encoded again, it is the
 // same. So a field that was added to the type disturbs nothing.
 func (b *Branch) refits(key string, s StepSpec) bool {
-	recorded := b.x.recordedInput(key)
-	if s.Refit == nil || recorded == nil {
+	if s.Same == nil {
 		return false
 	}
-	digest, err := s.Refit(recorded)
-	return err == nil && bytes.Equal(digest, s.Digest)
+	recorded := b.x.recordedInput(key)
+	return recorded != nil && s.Same(recorded, s.Input)
 }
 
 // recordedInput reads the input of a step from the journal, nil: it was not recorded. Memory does not keep inputs.

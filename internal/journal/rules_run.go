@@ -233,6 +233,9 @@ func checkAttributesSize(changes []AttrChange) error {
 	return nil
 }
 
+// IsReservedAttribute reports whether the key of an attribute may be used by the engine only.
+func IsReservedAttribute(key string) bool { return strings.HasPrefix(key, reservedAttribute) }
+
 func checkAttributes(have map[string]string, changes []AttrChange, allowReserved bool) error {
 	count := len(have)
 	if _, forked := have[ForkedFrom]; forked {
@@ -249,7 +252,7 @@ func checkAttributes(have map[string]string, changes []AttrChange, allowReserved
 		if !storable(c.Key) || !storable(c.Value) {
 			return cairnerr.Errorf(cairnerr.CodeMalformed, "attribute %q is not UTF-8, or has a NUL", c.Key)
 		}
-		if strings.HasPrefix(c.Key, reservedAttribute) && !allowReserved {
+		if IsReservedAttribute(c.Key) && !allowReserved {
 			return cairnerr.Errorf(cairnerr.CodeUnsupported, "attribute %q: keys that begin with %s are reserved", c.Key, reservedAttribute)
 		}
 		if _, twice := seen[c.Key]; twice {

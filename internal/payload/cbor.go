@@ -24,7 +24,7 @@ var (
 		IntDec:           cbor.IntDecConvertSignedOrBigInt,
 		MaxArrayElements: math.MaxInt32,
 		MaxMapPairs:      math.MaxInt32,
-		MaxNestedLevels:  2 * MaxDepth, // a tag counts as a level, too
+		MaxNestedLevels:  2 * MaxDepth, // a tag counts as a level, too, and so does what is in a json.RawMessage
 		UTF8:             cbor.UTF8DecodeInvalid,
 		TextUnmarshaler:  cbor.TextUnmarshalerTextString,
 		DupMapKey:        cbor.DupMapKeyEnforcedAPF,

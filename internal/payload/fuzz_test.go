@@ -1,9 +1,13 @@
 package payload_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"math/big"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -28,6 +32,11 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var o order
 		_ = codec.Decode(b, &o)
+		for _, v := range []any{new(document), new(outer), new(numbered), new(raw), new(json.Number)} {
+			if err := codec.Decode(b, v); err != nil {
+				require.NotEqual(t, cairnerr.CodeInternal, cairnerr.CodeOf(err))
+			}
+		}
 		if view, err := codec.View(b, 1<<20); err == nil {
 			require.True(t, json.Valid(view), "%q", view)
 		}
@@ -46,4 +55,95 @@ func FuzzDecode(f *testing.F) {
 		var again any
 		require.NoError(t, codec.Decode(p, &again))
 	})
+}
+
+// FuzzJSON: JSON that is stored is the same JSON when it is read, with the same numbers.
+func FuzzJSON(f *testing.F) {
+	for _, n := range numbers {
+		f.Add([]byte(n.text))
+	}
+	for _, text := range []string{
+		`{"a":[1,2.5,"x",null,true,false],"b":{"":{}},"c":[]}`, ` [ 1 , 2 ] `,
+		`"\ud800\u0000<&>\\"`, `{"a":1,"a":{"b":1e-400}}`,
+		`[18446744073709551615,-18446744073709551616,1e400,1e99999999999]`, "\"\xff\"", `{"\ud800":1,"\ud801":2}`,
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		stored, err := payload.Encode(raw(text))
+		if err != nil {
+			require.Equal(t, cairnerr.CodeMalformed, cairnerr.CodeOf(err))
+			require.False(t, json.Valid(text) && len(text) <= payload.MaxDepth, "%q: %v", text, err)
+			return
+		}
+		if len(text) == 0 {
+			text = []byte("null")
+		}
+		var back raw
+		require.NoError(t, payload.Decode(stored, &back))
+		if back == nil {
+			back = raw("null")
+		}
+		requireSameJSON(t, text, back)
+		view, err := payload.View(stored, 1<<20)
+		require.NoError(t, err)
+		require.Equal(t, string(back), string(view))
+		again, err := payload.Encode(back)
+		require.NoError(t, err)
+		require.Equal(t, stored, again)
+		p, err := payload.FromJSON(text)
+		if !utf8.Valid(text) {
+			require.ErrorContains(t, err, "UTF-8")
+			return
+		}
+		require.NoError(t, err)
+		back, err = payload.ToJSON(p)
+		require.NoError(t, err)
+		requireSameJSON(t, text, back)
+		requireSameDigest(t, stored, p)
+		var dynamic [2]any
+		first, second := payload.Decode(stored, &dynamic[0]), payload.Decode(p, &dynamic[1])
+		require.Equal(t, first == nil, second == nil, "%v and %v", first, second)
+		if first == nil {
+			require.Equal(t, dynamic[0], dynamic[1], "an interface has the same, however it is stored")
+		}
+	})
+}
+
+// requireSameJSON fails unless two texts are the same JSON. Numbers are compared as decimals, without float64.
+func requireSameJSON(t *testing.T, want, got []byte) {
+	t.Helper()
+	var trees [2]any
+	for i, text := range [][]byte{want, got} {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		dec.UseNumber()
+		require.NoError(t, dec.Decode(&trees[i]), "%q", text)
+		trees[i] = plainNumbers(trees[i])
+	}
+	require.Equal(t, trees[0], trees[1], "%q became %q", want, got)
+}
+
+// plainNumbers writes equal numbers in the same way.
+func plainNumbers(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = plainNumbers(v[key])
+		}
+	case []any:
+		for i := range v {
+			v[i] = plainNumbers(v[i])
+		}
+	case json.Number:
+		_, exponent, _ := strings.Cut(strings.ToLower(v.String()), "e")
+		if size, err := strconv.Atoi(exponent); exponent == "" || err == nil && size > -1000 && size < 1000 {
+			if r, ok := new(big.Rat).SetString(v.String()); ok {
+				return json.Number(r.RatString())
+			}
+		}
+		if mantissa, _, _ := strings.Cut(strings.ToLower(v.String()), "e"); strings.Trim(mantissa, "-0.") == "" {
+			return json.Number("0")
+		}
+	}
+	return v
 }

@@ -61,7 +61,8 @@ func Digest(p journal.Payload) ([]byte, error) { return standard.Digest(p) }
 // buffers hold values while they are encoded.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// Encode puts v into an envelope.
+// Encode puts v into an envelope. A json.RawMessage, wherever it is in v, is stored as the value it holds; an empty one
+// as null.
 func (c *Codec) Encode(v any) (journal.Payload, error) {
 	p, _, err := c.encode(v, false)
 	return p, err
@@ -104,7 +105,7 @@ func write(buf *bytes.Buffer, v any) error {
 	}
 	buf.WriteByte(tagCBOR)
 	start := buf.Len()
-	if err := encodingMode.MarshalToBuffer(v, buf); err != nil {
+	if err := encodeCBOR(buf, v); err != nil {
 		return cairnerr.Errorf(cairnerr.CodeMalformed, "a value of type %T cannot be stored: %w", v, err)
 	}
 	if unreadableTime(buf.Bytes()[start:]) {
@@ -131,8 +132,12 @@ func (c *Codec) wrap(plain []byte) (journal.Payload, error) {
 	return bytes.Clone(inner), nil // the buffer goes back to its pool, and compression wants more room than it leaves filled
 }
 
-// Decode reads an envelope into v, which must be a pointer. In an empty interface, maps become map[string]any and
-// integers int64.
+// Decode reads an envelope into v, which must be a pointer. In an empty interface, maps become map[string]any and lists
+// []any. A whole number becomes an int64, or a big.Int if it does not fit: it keeps its digits. Other numbers become
+// float64.
+//
+// A json.RawMessage, wherever it is in v, gets the stored value as compact JSON; null gives nil. A json.Number gets the
+// digits.
 func (c *Codec) Decode(p journal.Payload, v any) error {
 	plain, err := c.unwrap(p)
 	if err != nil {
@@ -143,9 +148,9 @@ func (c *Codec) Decode(p journal.Payload, v any) error {
 	}
 	switch tag, body := plain[0], plain[codecHeader:]; tag {
 	case tagCBOR:
-		err = decodingMode.Unmarshal(body, v)
+		err = decodeCBOR(body, v)
 	case tagJSON:
-		err = json.Unmarshal(body, v)
+		err = readJSON(body, v)
 	case tagRaw:
 		return readRaw(body, v)
 	}
@@ -162,6 +167,11 @@ func readRaw(body []byte, v any) error {
 			*v = append([]byte{}, body...)
 			return nil
 		}
+	case *json.RawMessage:
+		if v != nil {
+			*v = storedText(body)
+			return nil
+		}
 	case *any:
 		if v != nil {
 			*v = append([]byte{}, body...)
@@ -172,11 +182,17 @@ func readRaw(body []byte, v any) error {
 }
 
 // Digest returns the digest of the value in an envelope: of its bytes as they were before compression and encryption, so that
-// equal values have equal digests however they are stored.
+// equal values have equal digests however they are stored. JSON text has the digest of a json.RawMessage that holds it.
 func (c *Codec) Digest(p journal.Payload) ([]byte, error) {
 	plain, err := c.unwrap(p)
 	if err != nil {
 		return nil, err
+	}
+	if len(plain) > 0 && plain[0] == tagJSON {
+		var buf bytes.Buffer
+		if err := write(&buf, json.RawMessage(plain[codecHeader:])); err == nil {
+			return sum(buf.Bytes()), nil
+		}
 	}
 	return sum(plain), nil
 }

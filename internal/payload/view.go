@@ -1,7 +1,6 @@
 package payload
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"math/big"
 	"reflect"
 	"time"
-	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -28,8 +26,9 @@ var viewingMode = must(cbor.DecOptions{
 	DupMapKey:        cbor.DupMapKeyEnforcedAPF,
 }.DecMode())
 
-// View returns the value in an envelope as JSON, for people to read. Types are lost on the way (a time becomes a text, bytes become base64), so it
-// does not lead back to the envelope. A value of more than limit bytes is not shown.
+// View returns the value in an envelope as JSON, for people to read. Types are lost on the way (a time becomes a text,
+// bytes become base64), so it does not lead back to the envelope. Numbers keep their digits. A value of more than limit
+// bytes is not shown. [ToJSON] is for programs.
 func View(p journal.Payload, limit int) (json.RawMessage, error) { return standard.View(p, limit) }
 
 // View is [View] with the keys of the codec.
@@ -41,76 +40,75 @@ func (c *Codec) View(p journal.Payload, limit int) (json.RawMessage, error) {
 	if len(plain) > limit {
 		return nil, cairnerr.Errorf(cairnerr.CodePayloadTooLarge, "the value has %d bytes; at most %d are shown", len(plain), limit)
 	}
-	if len(plain) == 0 {
-		return json.RawMessage("null"), nil
-	}
-	body := plain[codecHeader:]
-	var shown any
-	switch plain[0] {
-	case tagJSON:
-		var out bytes.Buffer
-		if err := json.Compact(&out, body); err != nil {
-			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value is not JSON: %w", err)
-		}
-		return out.Bytes(), nil
-	case tagRaw:
-		shown = base64.StdEncoding.EncodeToString(body)
-		if utf8.Valid(body) {
-			shown = string(body)
-		}
-	default:
-		if err := viewingMode.Unmarshal(body, &shown); err != nil {
-			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value cannot be shown: %w", err)
-		}
-		shown = viewable(shown)
-	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(shown); err != nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the stored value cannot be shown: %w", err)
-	}
-	return bytes.TrimSpace(out.Bytes()), nil
+	return toJSON(plain, forPeople)
 }
 
+// jsonMode says who the JSON is for.
+type jsonMode bool
+
+const (
+	strictly  jsonMode = false // programs: what JSON cannot say is refused
+	forPeople jsonMode = true  // it is shown as well as can be
+)
+
 // viewable turns what CBOR can say into what JSON can say.
-func viewable(v any) any {
+func viewable(v any, mode jsonMode) (any, error) {
 	switch v := v.(type) {
 	case map[any]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[viewableKey(key)] = viewable(value)
-		}
-		return out
+		return viewableMap(v, mode)
 	case []any:
 		for i := range v {
-			v[i] = viewable(v[i])
+			var err error
+			if v[i], err = viewable(v[i], mode); err != nil {
+				return nil, err
+			}
 		}
-		return v
+		return v, nil
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Sprint(v)
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return floatText(v), nil
 		}
-		return v
+		if mode == strictly {
+			return nil, fmt.Errorf("JSON has no number for %v", v)
+		}
+		return fmt.Sprint(v), nil
 	case time.Time:
-		return v.Format(time.RFC3339Nano)
+		return v.Format(time.RFC3339Nano), nil
 	case big.Int:
-		return json.Number(v.String())
+		return json.Number(v.String()), nil
 	case cbor.Tag:
-		return map[string]any{"tag": v.Number, "value": viewable(v.Content)}
+		return viewableTag(v, mode)
 	case cbor.ByteString:
-		return base64.StdEncoding.EncodeToString([]byte(v))
+		return base64.StdEncoding.EncodeToString([]byte(v)), nil
 	default:
-		return v
+		return v, nil
 	}
+}
+
+func viewableMap(m map[any]any, mode jsonMode) (any, error) {
+	out := make(map[string]any, len(m))
+	for key, value := range m {
+		shown, err := viewable(value, mode)
+		if err != nil {
+			return nil, err
+		}
+		out[viewableKey(key)] = shown
+	}
+	return out, nil
+}
+
+func viewableTag(tag cbor.Tag, mode jsonMode) (any, error) {
+	if text, ok := tag.Content.(string); ok && tag.Number == tagDecimal && isNumber(text) {
+		return json.Number(text), nil
+	}
+	content, err := viewable(tag.Content, mode)
+	return map[string]any{"tag": tag.Number, "value": content}, err
 }
 
 func viewableKey(key any) string {
-	if text, ok := key.(string); ok {
+	shown, _ := viewable(key, forPeople) // which refuses nothing
+	if text, ok := shown.(string); ok {
 		return text
 	}
-	if text, ok := viewable(key).(string); ok {
-		return text
-	}
-	return fmt.Sprint(viewable(key))
+	return fmt.Sprint(shown)
 }
