@@ -94,7 +94,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 			b.saw(m.at)
 			return m.result, errorOrNil(m.failed)
 		}
-		st.attempt, st.starts, st.retryAfter = m.attempt, m.starts, m.retryAfter
+		st.attempt, st.starts, st.retryAfter = m.attempts.N, m.starts, m.retryAfter
 	}
 	return st.run()
 }
