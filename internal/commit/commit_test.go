@@ -156,7 +156,8 @@ func TestARefusalRestsOnTheTruth(t *testing.T) {
 	})
 }
 
-// TestPause_ResumedElsewhere_PausesAgain pauses a run that the process remembers as paused, and that another one has resumed since.
+// TestPause_ResumedElsewhere_PausesAgain pauses a run that the process remembers as paused, and that another one has
+// resumed since.
 func TestPause_ResumedElsewhere_PausesAgain(t *testing.T) {
 	t.Parallel()
 	onEveryStore(t, func(t *testing.T, again func() store.Store) {

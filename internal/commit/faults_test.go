@@ -217,7 +217,8 @@ func TestALockedRunStallsNobody(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestQueue_RunIsLocked_KeepsOrder has more commands for a run than go into one batch at a time. Those that were tried while it was locked stay the first.
+// TestQueue_RunIsLocked_KeepsOrder has more commands for a run than go into one batch at a time. Those that were tried
+// while it was locked stay the first.
 func TestQueue_RunIsLocked_KeepsOrder(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

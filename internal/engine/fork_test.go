@@ -21,7 +21,8 @@ func TestFork_EngineStoppedDuringStep_KeepsAttempt(t *testing.T) {
 	t.Cleanup(func() { _ = st.Close() })
 	begun, attempt := make(chan struct{}, 1), 0
 	wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-		_, err := b.Step(engine.StepSpec{Name: "long", Timeout: time.Hour}, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
+		long := engine.StepSpec{Name: "long", Timeout: time.Hour}
+		_, err := b.Step(long, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
 			if attempt++; attempt > 1 {
 				return journal.Payload{byte('0' + info.Attempt)}, nil
 			}
@@ -32,7 +33,8 @@ func TestFork_EngineStoppedDuringStep_KeepsAttempt(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return b.Step(engine.StepSpec{Name: "next"}, func(context.Context, engine.StepInfo) (journal.Payload, error) { return nil, nil })
+		next := func(context.Context, engine.StepInfo) (journal.Payload, error) { return nil, nil }
+		return b.Step(engine.StepSpec{Name: "next"}, next)
 	}}
 	first, err := engine.New(t.Context(), st, engine.Config{}, wf)
 	require.NoError(t, err)

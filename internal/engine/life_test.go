@@ -86,16 +86,16 @@ func TestHeart_BeatsFail_BodyEndsBeforeLease(t *testing.T) {
 	})
 }
 
-// A process that stood still for longer than its lease may find itself right before the body of a step, and may have been declared dead. Its heart has not
-// noticed yet.
+// A process that stood still for longer than its lease may find itself right before the body of a step, and may have
+// been declared dead. Its heart has not noticed yet.
 func TestStep_ProcessStoodStill_BodyDoesNotBegin(t *testing.T) {
 	t.Parallel()
 	bubble.Run(t, func(t *testing.T) {
 		t.Helper()
 		var begun, commits atomic.Int32
 		wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-			// With a timeout its start is written down before the body.
-			return b.Step(engine.StepSpec{Name: "s", Timeout: time.Hour}, func(context.Context, engine.StepInfo) (journal.Payload, error) {
+			spec := engine.StepSpec{Name: "s", Timeout: time.Hour} // with a timeout its start is recorded before the body
+			return b.Step(spec, func(context.Context, engine.StepInfo) (journal.Payload, error) {
 				begun.Add(1)
 				return journal.Payload("done"), nil
 			})

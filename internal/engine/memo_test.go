@@ -46,6 +46,7 @@ func TestMemos_StepEvents_CountAttemptsAsViewsDo(t *testing.T) {
 		}
 		state, err := journal.Fold("default", run, log)
 		require.NoError(t, err)
-		require.Equal(t, state.Steps[journal.DeriveID(run, journal.PrefixStep, "s")].Attempt, m.byKey["s"].attempts.N, "%v", events)
+		view := state.Steps[journal.DeriveID(run, journal.PrefixStep, "s")]
+		require.Equal(t, view.Attempt, m.byKey["s"].attempts.N, "%v", events)
 	}
 }

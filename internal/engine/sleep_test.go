@@ -14,7 +14,8 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
-// inAMillisecondLess makes something happen in the run a millisecond before a timer of a second is over: then the run looks at all of its timers.
+// inAMillisecondLess makes something happen in the run a millisecond before a timer of a second is over: then the run
+// looks at all of its timers.
 func inAMillisecondLess(t *testing.T, wait func(b *engine.Branch, until engine.Until) error) {
 	t.Helper()
 	until := func(d time.Duration) engine.Until {

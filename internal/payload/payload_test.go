@@ -340,7 +340,10 @@ func TestDigest(t *testing.T) {
 		require.Equal(t, want, got)
 	}
 	for name, changed := range map[string]string{
-		"longer": text + ".", "another end": text[:len(text)-1] + ".", "another beginning": "." + text[1:], "another middle": text[:3000] + "." + text[3001:],
+		"longer":            text + ".",
+		"another end":       text[:len(text)-1] + ".",
+		"another beginning": "." + text[1:],
+		"another middle":    text[:3000] + "." + text[3001:],
 	} {
 		p, err := payload.Encode(changed)
 		require.NoError(t, err)

@@ -19,7 +19,8 @@ func TestAudit_AttemptsTakenBack_NeedNoEffects(t *testing.T) {
 	for code, found := range map[cairnerr.Code]int{cairnerr.CodeStopped: 0, errFlaky.Code: 1} {
 		var events []journal.Event
 		for _, d := range []journal.Data{
-			&journal.StepStarted{}, retry(code), &journal.StepStarted{}, retry(code), &journal.StepStarted{}, &journal.StepCompleted{Attempt: 1},
+			&journal.StepStarted{}, retry(code), &journal.StepStarted{}, retry(code),
+			&journal.StepStarted{}, &journal.StepCompleted{Attempt: 1},
 		} {
 			events = append(events, journal.Event{Key: "work", Data: d})
 		}

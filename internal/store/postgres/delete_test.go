@@ -9,15 +9,18 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
-// TestDelete_RunIsBeingAnnotated_LeavesNoRow deletes a run to which somebody is just writing: what that writes is deleted as well.
+// TestDelete_RunIsBeingAnnotated_LeavesNoRow deletes a run to which somebody is just writing: what that writes is
+// deleted as well.
 func TestDelete_RunIsBeingAnnotated_LeavesNoRow(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	run := f.start()
 	id, ref := run.Run.ID, run.Ref
-	require.NoError(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{f.reduce(run, id, f.owner(), journal.Event{Data: &journal.RunCompleted{}})}}))
+	end := f.reduce(run, id, f.owner(), journal.Event{Data: &journal.RunCompleted{}})
+	require.NoError(t, f.commit(f.writer, &store.Changes{Runs: []store.RunChange{end}}))
 	b := f.begin(f.writer)
-	loaded, err := b.Load(t.Context(), &store.LoadSet{Runs: []store.LoadRun{{Namespace: namespace, Run: id, EventsAfter: -1}}})
+	want := &store.LoadSet{Runs: []store.LoadRun{{Namespace: namespace, Run: id, EventsAfter: -1}}}
+	loaded, err := b.Load(t.Context(), want)
 	require.NoError(t, err)
 
 	deleted := make(chan error, 1)

@@ -477,7 +477,8 @@ func (l *slowLine) deliver(t *testing.T) {
 	require.NoError(t, l.Conn.Close())
 }
 
-// TestSettle_BatchArrivesAfterwards_IsNotApplied keeps a batch on its way to the server until Settle has said that it was not applied. That must stay true.
+// TestSettle_BatchArrivesAfterwards_IsNotApplied keeps a batch on its way to the server until Settle has said that it was
+// not applied. That must stay true.
 func TestSettle_BatchArrivesAfterwards_IsNotApplied(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string]int{"one statement": 1, "a transaction": 50} {

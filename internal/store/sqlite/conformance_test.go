@@ -49,7 +49,8 @@ func countRows(t *testing.T, s store.Store) map[string]int {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
 	var tables string
-	require.NoError(t, db.QueryRowContext(t.Context(), `select group_concat(name) from sqlite_schema where type = 'table' and name like 'cairn_%'`).Scan(&tables))
+	const names = `select group_concat(name) from sqlite_schema where type = 'table' and name like 'cairn_%'`
+	require.NoError(t, db.QueryRowContext(t.Context(), names).Scan(&tables))
 	counts := map[string]int{}
 	for table := range strings.SplitSeq(tables, ",") {
 		var n int
