@@ -156,6 +156,23 @@ func TestARefusalRestsOnTheTruth(t *testing.T) {
 	})
 }
 
+// TestPause_ResumedElsewhere_PausesAgain pauses a run that the process remembers as paused, and that another one has
+// resumed since.
+func TestPause_ResumedElsewhere_PausesAgain(t *testing.T) {
+	t.Parallel()
+	onEveryStore(t, func(t *testing.T, again func() store.Store) {
+		p, other := start(t, again()), start(t, again())
+		run := p.newRun()
+		pause := func() *journal.Command { return outside(run, journal.Event{Data: &journal.RunParked{Asked: true}}) }
+		p.must(pause())
+		other.must(outside(run, journal.Event{Data: &journal.RunResumed{}}))
+		p.must(pause())
+		stored, err := p.store.Run(t.Context(), namespace, run, store.ResolveNone)
+		require.NoError(t, err)
+		require.NotZero(t, stored.ParkedAt)
+	})
+}
+
 // TestTwoCommittersCollide lets two processes want the same keys, one before the other and the other way round.
 func TestTwoCommittersCollide(t *testing.T) {
 	t.Parallel()

@@ -217,6 +217,42 @@ func TestALockedRunStallsNobody(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// TestQueue_RunIsLocked_KeepsOrder has more commands for a run than go into one batch at a time. Those that were tried
+// while it was locked stay the first.
+func TestQueue_RunIsLocked_KeepsOrder(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	p := start(t, openPostgres(t, url), func(c *commit.Config) { c.MaxBatch = 7 })
+	run := p.newRun()
+	conn, err := pgx.Connect(t.Context(), url)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `select 1 from cairn.runs where id = $1 for update`, [16]byte(run))
+	require.NoError(t, err)
+
+	const n = 100
+	var tickets []*commit.Ticket
+	for _, text := range numbered(n) {
+		ticket, err := p.Submit(t.Context(), outside(run, note(text)))
+		require.NoError(t, err)
+		tickets = append(tickets, ticket)
+	}
+	before := p.Stats().Postponed // perhaps before the others had come
+	require.Eventually(t, func() bool { return p.Stats().Postponed > before }, 10*time.Second, time.Millisecond)
+	require.NoError(t, tx.Rollback(t.Context()))
+	for _, ticket := range tickets {
+		_, err := ticket.Wait(t.Context())
+		require.NoError(t, err)
+	}
+	var texts []string
+	for _, e := range log(t, p.store, run)[2:] {
+		texts = append(texts, string(e.Data.(*journal.Annotated).Value))
+	}
+	require.Equal(t, numbered(n), texts)
+}
+
 // finishAll writes an event to each run and waits for all of them, but not for ever.
 func finishAll(t *testing.T, p *process, runs []journal.ID, e journal.Event) {
 	t.Helper()

@@ -174,7 +174,7 @@ func (b *Branch) awaitChild(c *Child) (journal.Payload, error) {
 		x.children[c.id] = w
 	}
 	x.mu.Unlock()
-	x.lookAtChildren()
+	x.lookAtChild(c.id)
 	ended := func() bool { return w.ended != nil }
 	if x.result(w) == nil {
 		x.block(&waiter{line: b.line, ctx: b.ctx, ready: ended, key: c.key, kind: kindChild})
@@ -258,9 +258,6 @@ func FailureOf(run *journal.Run) *cairnerr.Error {
 // lookAtChildren asks the database for children that may have ended without this process having noticed. It insists on an answer: whoever takes a run
 // that a child has woken uses up that wake-up, and there is no other.
 func (x *exec) lookAtChildren() {
-	if x.replay != nil {
-		return // there are none: what became of them is in the record
-	}
 	x.mu.Lock()
 	ids := make([]journal.ID, 0, len(x.children))
 	for id, w := range x.children {
@@ -269,26 +266,59 @@ func (x *exec) lookAtChildren() {
 		}
 	}
 	x.mu.Unlock()
+	if len(ids) == 1 {
+		x.lookAtChild(ids[0])
+		return
+	}
 	slices.SortFunc(ids, journal.ID.Compare)
-	for _, id := range ids {
-		if !x.lookAtChild(id) {
-			return
+	for some := range slices.Chunk(ids, store.MaxLimit) {
+		for _, id := range x.notRunning(some) {
+			if !x.lookAtChild(id) {
+				return
+			}
 		}
 	}
 }
 
+// notRunning returns those of some children that have ended or do not exist. A parent of n children is woken up to
+// n times. So it asks for all in one query, and reads only those that have ended.
+func (x *exec) notRunning(ids []journal.ID) []journal.ID {
+	var statuses store.Statuses
+	answered := x.insist(func() (err error) {
+		statuses, err = x.eng.store.RunStatuses(x.eng.hard, x.key.Namespace, ids)
+		return err
+	})
+	if !answered {
+		return nil
+	}
+	return slices.DeleteFunc(ids, func(id journal.ID) bool {
+		status, exists := statuses[id]
+		return exists && !status.Terminal()
+	})
+}
+
 // lookAtChild asks for one child. It reports false if the execution is over.
 func (x *exec) lookAtChild(id journal.ID) bool {
-	for {
+	return x.insist(func() error {
 		run, err := x.eng.store.Run(x.eng.hard, x.key.Namespace, id, store.ResolveAll)
-		switch code := cairnerr.CodeOf(err); {
+		switch {
 		case err == nil && run.Status.Terminal():
 			x.noteChild(run)
-			return true
-		case err == nil:
-			return true
-		case code == cairnerr.CodeRunNotFound: // somebody has deleted it
+		case cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound: // somebody has deleted it
 			x.noteChild(&journal.Run{ID: id, Status: journal.StatusFailed, Error: &journal.RunFailed{Error: cairnerr.AsError(err)}})
+			return nil
+		}
+		return err
+	})
+}
+
+// insist repeats a read until the database has answered. It reports false if the execution is over. A replay reads
+// nothing: what became of its children is in the record.
+func (x *exec) insist(read func() error) bool {
+	for x.replay == nil {
+		err := read()
+		switch code := cairnerr.CodeOf(err); {
+		case err == nil:
 			return true
 		case x.isGone():
 			return false
@@ -297,6 +327,7 @@ func (x *exec) lookAtChild(id journal.ID) bool {
 			return false
 		}
 	}
+	return false
 }
 
 // noteChild takes note of a child that has ended.

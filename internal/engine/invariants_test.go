@@ -106,6 +106,14 @@ func (c *counting) Run(ctx context.Context, namespace string, id journal.ID, r s
 	return c.Store.Run(ctx, namespace, id, r)
 }
 
+func (c *counting) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
+	c.mu.Lock()
+	c.calls["statuses"]++
+	c.calls["runs asked for"] += len(ids)
+	c.mu.Unlock()
+	return c.Store.RunStatuses(ctx, namespace, ids)
+}
+
 func (c *counting) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
 	c.count("due")
 	return c.Store.Due(ctx, f)

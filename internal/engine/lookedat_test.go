@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,16 +31,47 @@ func (c *cutOff) Run(ctx context.Context, namespace string, id journal.ID, r sto
 	return c.Store.Run(ctx, namespace, id, r)
 }
 
+func (c *cutOff) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
+	if cut := c.run.Load(); cut != nil && slices.Contains(ids, *cut) && c.fails.Add(-1) >= 0 {
+		return nil, cairnerr.Errorf(cairnerr.CodeUnreachable, "the connection was cut")
+	}
+	return c.Store.RunStatuses(ctx, namespace, ids)
+}
+
 // TestAChildThatCannotBeLookedAt has a parent that is woken by the end of its child in another process, and cannot read the child at first. There is no second
 // wake-up: it must ask again.
 func TestAChildThatCannotBeLookedAt(t *testing.T) {
 	t.Parallel()
+	for _, others := range []int{0, 1} {
+		t.Run(fmt.Sprintf("beside %d others", others), func(t *testing.T) {
+			t.Parallel()
+			lookAtChild(t, others)
+		})
+	}
+}
+
+// lookAtChild lets a child end that its parent cannot read at first. The parent also waits for others, which go on.
+func lookAtChild(t *testing.T, others int) {
+	t.Helper()
 	path := t.TempDir() + "/x.db"
 	st, err := sqlite.Open(t.Context(), path, nil)
 	require.NoError(t, err)
 	cut := &cutOff{Store: st}
 	parent := &engine.Workflow{Name: "parent", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-		c, err := b.StartChild(engine.ChildSpec{Workflow: "child", Elsewhere: true})
+		for range others {
+			_, err := b.Go(engine.BranchSpec{Name: "other"}, func(b *engine.Branch) (journal.Payload, error) {
+				spec := engine.ChildSpec{Workflow: "child", Elsewhere: true, Input: journal.Payload("another token")}
+				c, err := b.StartChild(spec)
+				if err != nil {
+					return nil, err
+				}
+				return b.AwaitChild(c, nil)
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		c, err := b.StartChild(engine.ChildSpec{Workflow: "child", Elsewhere: true, Input: journal.Payload("t")})
 		if err != nil {
 			return nil, err
 		}
@@ -47,29 +80,30 @@ func TestAChildThatCannotBeLookedAt(t *testing.T) {
 	e, err := engine.New(t.Context(), cut, engine.Config{Poll: 20 * time.Millisecond}, parent)
 	require.NoError(t, err)
 	t.Cleanup(func() { _, _ = e.Stop(context.WithoutCancel(t.Context())), st.Close() })
-	elsewhere, _ := life(t, path, &engine.Workflow{Name: "child", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
-		h, err := b.OpenHook(engine.HookSpec{Name: "h", Token: "t"})
+	child := func(b *engine.Branch, token journal.Payload) (journal.Payload, error) {
+		h, err := b.OpenHook(engine.HookSpec{Name: "h", Token: string(token)})
 		if err != nil {
 			return nil, err
 		}
 		_, err = h.Receive(b, nil, nil)
 		return journal.Payload("done"), err
-	}})
+	}
+	elsewhere, _ := life(t, path, &engine.Workflow{Name: "child", Run: child})
 
 	id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "parent"})
 	require.NoError(t, err)
-	var child journal.ID
+	var waits journal.ID                // the child
 	require.Eventually(t, func() bool { // the parent waits, and so does the child
 		h, err := st.HookByToken(t.Context(), "default", "t", store.ResolveNone)
 		run, runErr := st.Run(t.Context(), "default", id, store.ResolveNone)
 		if err != nil || runErr != nil || !run.Owner.IsZero() {
 			return false
 		}
-		child = h.Run
+		waits = h.Run
 		return true
 	}, time.Minute, time.Millisecond)
 	cut.fails.Store(2)
-	cut.run.Store(&child)
+	cut.run.Store(&waits)
 	_, err = elsewhere.Deliver(t.Context(), engine.Sending{Token: "t", Key: "k"})
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -36,7 +36,7 @@ type memo struct {
 	failed     *cairnerr.Error
 	result     journal.Payload
 	digest     []byte
-	attempt    int // attempts that have ended without success, or were begun
+	attempts   journal.Attempts
 	starts     int // recorded starts since the last event that shows progress
 	retryAfter journal.Time
 	lastError  *cairnerr.Error
@@ -159,18 +159,13 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepStarted:
 		s := m.get(e.Key, kindStep)
 		s.name = d.Name
-		s.attempt++
+		s.attempts.Count(journal.Engine, d)
 		s.starts++
 		s.retryAfter = 0
 	case *journal.StepRetrying:
 		s := m.get(e.Key, kindStep)
 		s.name, s.retryAfter, s.lastError = d.Name, d.RetryAfter, d.Error
-		switch {
-		case d.Error != nil && d.Error.Code == cairnerr.CodeStopped:
-			s.attempt-- // that attempt does not count
-		case s.starts == 0:
-			s.attempt++
-		}
+		s.attempts.Count(journal.Engine, d)
 		s.starts = 0
 	case *journal.StepCompleted:
 		s := m.get(e.Key, kindStep)

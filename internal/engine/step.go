@@ -105,7 +105,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 			}
 			return m.result, b.decode("the recorded result of step "+quote(key), key, m.result, s.Into)
 		}
-		st.attempt, st.starts, st.retryAfter = m.attempt, m.starts, m.retryAfter
+		st.attempt, st.starts, st.retryAfter = m.attempts.N, m.starts, m.retryAfter
 	}
 	return st.run()
 }

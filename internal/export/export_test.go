@@ -289,9 +289,13 @@ func TestBadFiles(t *testing.T) {
 		"an id of another kind":   {replaced(`"entity":"hook_`, `"entity":"step_`), cairnerr.CodeMalformed, "line 9: bad id"},
 		"input where none can be": {replaced(`"type":"run_started"`, `"type":"run_started","input":{"bytes":"AfY="}`), cairnerr.CodeMalformed, "line 3: an event of type run_started has no such input"},
 		"the last line lies":      {replaced(`"events":15}`, `"events":16}`), cairnerr.CodeMalformed, "line 17: the last line says that there are 16 events, and there are 15"},
-		"another last line":       {replaced(`{"end":"cairn.run"`, `{"end":"x"`), cairnerr.CodeMalformed, `line 17: the last line says "end": "x"`},
-		"no events":               {lines[0] + `{"end":"cairn.run","events":0}`, cairnerr.CodeMalformed, "line 2: the run has no events"},
-		"more behind the end":     {good + lines[1], cairnerr.CodeMalformed, "line 18: there is something behind the last line"},
+		"the last line has fewer": {
+			replaced(`"events":15}`, `"events":14}`), cairnerr.CodeMalformed,
+			"line 17: the last line says that there are 14 events, and there are 15",
+		},
+		"another last line":   {replaced(`{"end":"cairn.run"`, `{"end":"x"`), cairnerr.CodeMalformed, `line 17: the last line says "end": "x"`},
+		"no events":           {lines[0] + `{"end":"cairn.run","events":0}`, cairnerr.CodeMalformed, "line 2: the run has no events"},
+		"more behind the end": {good + lines[1], cairnerr.CodeMalformed, "line 18: there is something behind the last line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

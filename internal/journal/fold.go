@@ -188,10 +188,7 @@ func (s *State) foldStep(run ID, e *Event) {
 		next = *old
 	}
 	next.UpdatedAt, next.LastSeq = e.At, e.Seq
-	if e.Type == EventStepRetrying && s.Run.Dialect == Engine && next.Status != StatusRunning {
-		next.Attempt++ // an attempt whose start was not recorded; the World counts starts alone
-	}
-	foldStepData(&next, e)
+	foldStepData(&next, s.Run.Dialect, e)
 	s.setStep(&next)
 }
 
@@ -208,7 +205,10 @@ func inline(run *Run, d Data) bool {
 	}
 }
 
-func foldStepData(next *Step, e *Event) {
+func foldStepData(next *Step, dialect Dialect, e *Event) {
+	attempts := Attempts{N: next.Attempt, Open: next.Status == StatusRunning}
+	attempts.Count(dialect, e.Data)
+	next.Attempt = attempts.N
 	var started Time
 	switch d := e.Data.(type) {
 	case *StepCreated:
@@ -216,7 +216,6 @@ func foldStepData(next *Step, e *Event) {
 		next.setInput(d.Input, e.Seq)
 	case *StepStarted:
 		next.Status, next.RetryAfter, next.OwnerMessage = StatusRunning, 0, d.OwnerMessage
-		next.Attempt++
 		next.setName(d.Name)
 		started = e.At
 		if d.StartedAt != 0 {
@@ -228,12 +227,10 @@ func foldStepData(next *Step, e *Event) {
 		next.setName(d.Name)
 	case *StepCompleted:
 		next.Status, next.CompletedAt, started = StatusCompleted, e.At, d.StartedAt
-		next.Attempt = max(next.Attempt, d.Attempt)
 		next.setName(d.Name)
 		next.setInput(d.Input, e.Seq)
 	case *StepFailed:
 		next.Status, next.CompletedAt, started = StatusFailed, e.At, d.StartedAt
-		next.Attempt = max(next.Attempt, d.Attempt)
 		next.setName(d.Name)
 		next.setInput(d.Input, e.Seq)
 	}
@@ -257,7 +254,7 @@ func (s *Step) setInput(input Payload, seq int64) {
 // InlineStep returns the view of a step whose outcome e is its only event.
 func InlineStep(run ID, e *Event) *Step {
 	step := &Step{ID: e.entity(run), Key: e.Key, Inline: true, CreatedAt: e.At, UpdatedAt: e.At, FirstSeq: e.Seq, LastSeq: e.Seq}
-	foldStepData(step, e)
+	foldStepData(step, Engine, e)
 	switch d := e.Data.(type) {
 	case *StepCompleted:
 		step.Input, step.Output = d.Input, d.Result

@@ -117,7 +117,7 @@ type forkPlan struct {
 	first  map[string]int64      // the first event of each key
 	over   map[string]bool       // steps and waits with an outcome that counts
 	hooks  map[ID]string         // keys by hook
-	starts map[string]*forkStart // of steps whose starts are recorded
+	starts map[string]*forkStart // of steps that have other events than their outcome
 	moved  map[int64]int64       // where deliveries are now
 	kept   int64                 // events so far
 	cmd    *Command
@@ -125,10 +125,10 @@ type forkPlan struct {
 
 // forkStart is what earlier events of a step say, which its outcome need not repeat.
 type forkStart struct {
-	name    string
-	attempt int
-	at      Time
-	input   Payload
+	name     string
+	attempts Attempts
+	at       Time
+	input    Payload
 }
 
 // birth returns the first event of the fork.
@@ -180,7 +180,16 @@ func (p *forkPlan) find() error {
 		case *HookCreated:
 			p.hooks[e.Entity] = e.Key
 		case *StepStarted:
-			p.started(e, d)
+			s := p.start(e.Key, d.Name)
+			s.at = cmp.Or(s.at, d.StartedAt, e.At)
+			if len(d.Input) > 0 {
+				s.input = d.Input
+			}
+		case *StepRetrying:
+			p.start(e.Key, d.Name)
+		}
+		if s := p.starts[e.Key]; s != nil {
+			s.attempts.Count(Engine, e.Data)
 		}
 		if e.Key != "" && p.first[e.Key] == 0 {
 			p.first[e.Key] = e.Seq
@@ -189,16 +198,15 @@ func (p *forkPlan) find() error {
 	return nil
 }
 
-func (p *forkPlan) started(e *Event, d *StepStarted) {
-	s := p.starts[e.Key]
+// start returns what is known of a step whose outcome has earlier events.
+func (p *forkPlan) start(key, name string) *forkStart {
+	s := p.starts[key]
 	if s == nil {
-		s = &forkStart{name: d.Name, at: cmp.Or(d.StartedAt, e.At)}
-		p.starts[e.Key] = s
+		s = &forkStart{}
+		p.starts[key] = s
 	}
-	s.attempt++
-	if len(d.Input) > 0 {
-		s.input = d.Input
-	}
+	s.name = cmp.Or(s.name, name)
+	return s
 }
 
 // judge notes which steps and waits have an outcome that counts, and through which hooks something came. A wait that ended later than the fork begins may be
@@ -318,7 +326,7 @@ func (p *forkPlan) complete(key string, name *string, attempt *int, at *Time, in
 	if s == nil {
 		return
 	}
-	*name, *attempt, *at = cmp.Or(*name, s.name), max(*attempt, s.attempt), cmp.Or(*at, s.at)
+	*name, *attempt, *at = cmp.Or(*name, s.name), s.attempts.N, cmp.Or(*at, s.at)
 	if len(*input) == 0 {
 		*input = s.input
 	}

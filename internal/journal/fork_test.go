@@ -185,3 +185,23 @@ func TestForkRefuses(t *testing.T) {
 	})
 	require.Equal(t, cairnerr.CodeIllegalTransition, cairnerr.CodeOf(err), "nothing comes before its birth")
 }
+
+// A start that was taken back is no attempt, in the fork as in its source.
+func TestFork_StartTakenBack_KeepsAttempt(t *testing.T) {
+	t.Parallel()
+	for _, outcome := range []Data{&StepCompleted{Attempt: 2}, &StepCompleted{}, &StepFailed{Attempt: 2}, &StepFailed{}} {
+		for _, first := range [][]Data{{begins, fails}, {fails}} {
+			b := newRun(t, Engine, started())
+			for _, d := range append(first, begins, stopped, begins, outcome) {
+				_, err := b.write(keyed("charge", d))
+				require.NoError(t, err)
+			}
+			_, err := b.write(keyed("ship", &StepCompleted{}))
+			require.NoError(t, err)
+			res := b.forkOf(t, theRun, another, ForkSpec{From: "ship"})
+			source := b.state(theRun).Steps[DeriveID(theRun, PrefixStep, "charge")]
+			require.Equal(t, 2, source.Attempt)
+			require.Equal(t, 2, InlineStep(another, &res.Appended[2]).Attempt)
+		}
+	}
+}

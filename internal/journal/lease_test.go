@@ -154,6 +154,31 @@ func TestClaim(t *testing.T) {
 	require.Equal(t, cairnerr.CodeRunNotFound, cairnerr.CodeOf(err))
 }
 
+// What comes for a run marks it as due. That is a message to its owner, and no reason to take the run from it.
+func TestClaim_OwnedRunIsDue_Refused(t *testing.T) {
+	t.Parallel()
+	for name, mark := range map[string]func(*bench) error{
+		"a cancel": func(b *bench) error { _, err := b.outsider(Event{Data: &CancelRequested{}}); return err },
+		"a push":   func(b *bench) error { _, err := b.try(&Command{Lease: LeasePush}); return err },
+	} {
+		b := newRun(t, Engine, started())
+		b.self = p2
+		require.NoError(t, mark(b), name)
+		run := b.state(theRun).Run
+		require.NotZero(t, run.WakeAt, name)
+		require.LessOrEqual(t, run.WakeAt, b.now, name)
+		for _, events := range [][]Event{nil, {keyed("charge", &StepCompleted{})}} {
+			cmd := claim(p2, 0)
+			cmd.Events = events
+			_, err := b.try(cmd)
+			require.Equal(t, cairnerr.CodeNotRunnable, cairnerr.CodeOf(err), name)
+		}
+		require.Equal(t, Ownership{p1, 1}, b.owner(), name)
+		b.outside.Fenced[p1] = true
+		b.must(t, claim(p2, 1))
+	}
+}
+
 func TestClaimWithEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench()

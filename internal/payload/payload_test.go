@@ -339,13 +339,20 @@ func TestDigest(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	p, err := payload.Encode(text + ".")
-	require.NoError(t, err)
-	other, err := payload.Digest(p)
-	require.NoError(t, err)
-	require.NotEqual(t, want, other)
+	for name, changed := range map[string]string{
+		"longer":            text + ".",
+		"another end":       text[:len(text)-1] + ".",
+		"another beginning": "." + text[1:],
+		"another middle":    text[:3000] + "." + text[3001:],
+	} {
+		p, err := payload.Encode(changed)
+		require.NoError(t, err)
+		other, err := payload.Digest(p)
+		require.NoError(t, err)
+		require.NotEqual(t, want, other, name)
+	}
 
-	p, err = payload.Encode(7)
+	p, err := payload.Encode(7)
 	require.NoError(t, err)
 	seven, err := payload.Digest(p)
 	require.NoError(t, err)

@@ -80,8 +80,13 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 		outcomes[e.Key] = o
 	}
 	begun, paused := map[string]int{}, false // starts without an outcome
+	counts := map[string]journal.Attempts{}
 	for i := range events {
 		e := &events[i]
+		before := counts[e.Key]
+		count := before
+		count.Count(journal.Engine, e.Data)
+		counts[e.Key] = count
 		switch d := e.Data.(type) {
 		case *journal.StepStarted:
 			begun[e.Key]++
@@ -90,7 +95,9 @@ func (a *audit) steps(r *audited, events []journal.Event) {
 		case *journal.StepFailed:
 			end(e, outcome{e.At, d.Attempt, d.Error})
 		case *journal.StepRetrying:
-			retries[e.Key]++
+			if count.N >= before.N { // else it takes back an attempt, which does not count
+				retries[e.Key]++
+			}
 			delete(begun, e.Key)
 		case *journal.RunResumed:
 			if !paused { // somebody has looked at what was begun so often

@@ -25,7 +25,7 @@ func (w *world) referencePart(name string, depth int) string {
 			a.Pick(4)
 		case partChild:
 			if depth < 2 {
-				out.WriteString("{" + w.referencePart(fmt.Sprintf("%s.%d", name, i), depth+1) + "}")
+				out.WriteString(w.referenceChildren(fmt.Sprintf("%s.%d", name, i), i, depth))
 			}
 		case partRace:
 			fmt.Fprintf(&out, "(race %d)", i)
@@ -61,6 +61,14 @@ func (w *world) referencePart(name string, depth int) string {
 		}
 	}
 	return out.String()
+}
+
+// referenceChildren is what children adds.
+func (w *world) referenceChildren(name string, i, depth int) string {
+	if i%2 == 0 {
+		return "{" + w.referencePart(name, depth+1) + "}"
+	}
+	return "(twins {" + w.referencePart(name+".t0", depth+1) + "}{" + w.referencePart(name+".t1", depth+1) + "})"
 }
 
 // referenceChunks are those that a run's stream has in the end, without what failed; children have streams of their own.

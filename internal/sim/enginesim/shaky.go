@@ -66,6 +66,11 @@ func (s *shaky) Run(ctx context.Context, namespace string, id journal.ID, r stor
 	return met(ctx, s, pointRead, func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
 }
 
+// RunStatuses implements [store.Reader].
+func (s *shaky) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
+	return met(ctx, s, pointRead, func() (store.Statuses, error) { return s.Store.RunStatuses(ctx, namespace, ids) })
+}
+
 // Runs implements [store.Reader].
 func (s *shaky) Runs(ctx context.Context, namespace string, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
 	return met(ctx, s, pointRead, func() (store.List[*journal.Run], error) { return s.Store.Runs(ctx, namespace, f, p) })

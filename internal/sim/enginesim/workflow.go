@@ -77,7 +77,7 @@ func (w *world) do(b *engine.Branch, a *sim.Actor, part Part, at place) (string,
 		return w.mapItems(b, at)
 	case partChild:
 		if at.depth < 2 {
-			return w.childOf(b, fmt.Sprintf("%s.%d", at.name, at.i), at.depth)
+			return w.children(b, at)
 		}
 	case partBranches:
 		if at.depth < 2 {
@@ -121,6 +121,26 @@ func (w *world) childOf(b *engine.Branch, name string, depth int) (string, error
 	}
 	out, err := b.AwaitChild(c, nil)
 	return "{" + string(out) + "}", err
+}
+
+// children starts a child, and where its place is odd another one beside it.
+func (w *world) children(b *engine.Branch, at place) (string, error) {
+	name := fmt.Sprintf("%s.%d", at.name, at.i)
+	if at.i%2 == 0 {
+		return w.childOf(b, name, at.depth)
+	}
+	var futures []*engine.Future
+	for k := range 2 {
+		f, err := b.Go(engine.BranchSpec{Name: "twin"}, func(b *engine.Branch) (journal.Payload, error) {
+			s, err := w.childOf(b, fmt.Sprintf("%s.t%d", name, k), at.depth)
+			return journal.Payload(s), err
+		})
+		if err != nil {
+			return "", err
+		}
+		futures = append(futures, f)
+	}
+	return joinAll(b, "(twins ", futures)
 }
 
 // race has three branches: one that sleeps too long, and two that return the same.

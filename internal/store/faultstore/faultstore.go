@@ -8,6 +8,7 @@ package faultstore
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -156,7 +157,7 @@ func (t *faultyTx) Commit(ctx context.Context, changes *store.Changes) error {
 		}
 		return f.Before
 	case f.AfterCommit:
-		if err := t.Tx.Commit(ctx, changes); err != nil {
+		if err := t.Tx.Commit(ctx, freeze(changes)); err != nil { // the numbers of new runs and streams are lost as well
 			return err
 		}
 		if f.hang(); f.Hang != nil {
@@ -198,8 +199,10 @@ func (t *faultyTx) Rollback() {
 	}
 }
 
+// freeze copies what a commit writes to: the numbers of new runs and streams are part of its answer.
 func freeze(changes *store.Changes) *store.Changes {
 	frozen := *changes
+	frozen.Streams = slices.Clone(changes.Streams)
 	frozen.Runs = make([]store.RunChange, len(changes.Runs))
 	for i, c := range changes.Runs {
 		state := *c.State

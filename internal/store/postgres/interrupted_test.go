@@ -26,7 +26,7 @@ import (
 // oldDatabases returns the dumps of the databases of earlier programs, see internal/upgrade, and an empty one.
 func oldDatabases(t *testing.T) map[string]string {
 	t.Helper()
-	files, err := filepath.Glob("../../internal/upgrade/testdata/*.sql.gz")
+	files, err := filepath.Glob("../../upgrade/testdata/*.sql.gz")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 7)
 	all := map[string]string{"empty": ""}

@@ -147,12 +147,15 @@ func (f *fixture) terminate(pid uint32) {
 // waiting waits until a server process waits for a lock.
 func (f *fixture) waiting(query string) {
 	f.tb.Helper()
-	require.Eventually(f.tb, func() bool {
-		var waiting bool
-		err := f.pool.QueryRow(f.tb.Context(), `select exists (select from pg_stat_activity where datname = current_database()
-			and wait_event_type = 'Lock' and query like $1)`, query).Scan(&waiting)
-		return err == nil && waiting
-	}, 5*time.Second, 5*time.Millisecond)
+	require.Eventually(f.tb, func() bool { return f.isWaiting(query) }, 5*time.Second, 5*time.Millisecond)
+}
+
+// isWaiting reports whether a server process waits for a lock.
+func (f *fixture) isWaiting(query string) bool {
+	var waiting bool
+	err := f.pool.QueryRow(f.tb.Context(), `select exists (select from pg_stat_activity where datname = current_database()
+		and wait_event_type = 'Lock' and query like $1)`, query).Scan(&waiting)
+	return err == nil && waiting
 }
 
 // beside opens a transaction beside the store.

@@ -37,7 +37,25 @@ func TestSuite(t *testing.T) {
 			return open(t, s.conn.ConnString())
 		},
 		Ways: map[string]func(*testing.T, store.Store) storetest.UserTransaction{"pgx": beginPgx, "savepoint": beginSavepoint, "sql": beginSQL},
+		Rows: countRows,
 	})
+}
+
+// countRows counts the rows of each table of a store's schema.
+func countRows(t *testing.T, s store.Store) map[string]int {
+	t.Helper()
+	conn := connect(t, s)
+	rows, err := conn.Query(t.Context(), `select tablename::text from pg_tables where schemaname = 'cairn'`)
+	require.NoError(t, err)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for _, table := range tables {
+		var n int
+		require.NoError(t, conn.QueryRow(t.Context(), `select count(*) from cairn.`+table).Scan(&n))
+		counts[table] = n
+	}
+	return counts
 }
 
 // connect opens a connection as a user would, who knows nothing of the schema.

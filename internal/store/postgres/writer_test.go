@@ -3,8 +3,10 @@ package postgres
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -313,6 +315,41 @@ func TestFence(t *testing.T) {
 	require.Equal(t, map[journal.ID]bool{f.self: true, unknown: true}, loaded.Outside.Fenced)
 }
 
+// TestFence_WhileAWriterIsOpened_FencesIt holds up OpenWriter when it has already read that its incarnation lives.
+func TestFence_WhileAWriterIsOpened_FencesIt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.conn.RuntimeParams["lock_timeout"] = "10s"
+	run := f.start()
+	beside := f.beside()
+	_, err := beside.Exec(t.Context(), `insert into writers (incarnation, number) values ($1, 1)`, raw(f.self))
+	require.NoError(t, err)
+	opened := make(chan *Writer, 1)
+	go func() {
+		w, err := f.OpenWriter(t.Context(), f.self, 1)
+		late, _ := w.(*Writer)
+		if err != nil || late == nil {
+			t.Errorf("open a writer: %v", err)
+		}
+		opened <- late
+	}()
+	f.waiting(`insert into writers (incarnation, number) values%`)
+
+	fenced := make(chan error, 1)
+	go func() { fenced <- f.Fence(t.Context(), f.self) }()
+	require.Eventually(t, func() bool {
+		return len(fenced) > 0 || f.isWaiting(`insert into writers (incarnation, number, fenced)%`)
+	},
+		5*time.Second, 5*time.Millisecond)
+	require.NoError(t, beside.Rollback(t.Context()))
+	late := <-opened
+	require.NotNil(t, late)
+	t.Cleanup(func() { require.NoError(t, late.Close()) })
+	require.NoError(t, <-fenced)
+	require.Equal(t, cairnerr.CodeFenced, code(f.commit(late, &store.Changes{Runs: []store.RunChange{f.step(run, "a")}})))
+	require.Equal(t, []int64{1, 2}, f.seqs(run.Run.ID))
+}
+
 func TestReopenedWriterContinues(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -382,6 +419,100 @@ func TestSettleFenced(t *testing.T) {
 	require.Equal(t, cairnerr.CodeFenced, code(err))
 	require.False(t, applied)
 	require.Equal(t, []int64{1, 2}, f.seqs(run.Run.ID))
+}
+
+// slowLine is a connection whose messages reach the server after the client has given up.
+type slowLine struct {
+	net.Conn
+	mu   sync.Mutex
+	slow bool
+	late []byte // what the client has sent since
+}
+
+func (l *slowLine) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.slow {
+		return l.Conn.Write(p)
+	}
+	l.late = append(l.late, p...)
+	return len(p), nil
+}
+
+func (l *slowLine) Read(p []byte) (int, error) {
+	if l.isSlow() {
+		return 0, errors.New("the line was cut: EOF")
+	}
+	return l.Conn.Read(p)
+}
+
+func (l *slowLine) Close() error {
+	if l.isSlow() {
+		return nil // the server does not notice
+	}
+	return l.Conn.Close()
+}
+
+func (l *slowLine) isSlow() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.slow
+}
+
+func (l *slowLine) slowDown() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slow = true
+}
+
+// deliver brings the server what was sent, and waits until it has done that.
+func (l *slowLine) deliver(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	terminate := []byte{'X', 0, 0, 0, 4}
+	_, err := l.Conn.Write(append(l.late, terminate...))
+	require.NoError(t, err)
+	_, _ = io.Copy(io.Discard, l.Conn)
+	require.NoError(t, l.Conn.Close())
+}
+
+// TestSettle_BatchArrivesAfterwards_IsNotApplied keeps a batch on its way to the server until Settle has said that it was
+// not applied. That must stay true.
+func TestSettle_BatchArrivesAfterwards_IsNotApplied(t *testing.T) {
+	t.Parallel()
+	for name, steps := range map[string]int{"one statement": 1, "a transaction": 50} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			run := f.start()
+			lines := make(chan *slowLine, 10)
+			dial := f.conn.DialFunc
+			f.conn.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+				c, err := dial(ctx, network, address)
+				l := &slowLine{Conn: c}
+				lines <- l
+				return l, err
+			}
+			w := f.open(f.self, 1)
+			f.conn.DialFunc = dial
+			line := <-lines // a later one asks the server to cancel
+			var events []journal.Event
+			for i := range steps {
+				events = append(events, stepDone(numbered("s", i)))
+			}
+			changes := &store.Changes{Runs: []store.RunChange{f.reduce(run, run.Run.ID, f.owner(), events...)}}
+			line.slowDown()
+			require.ErrorIs(t, f.commit(w, changes), store.ErrUnknownOutcome)
+			applied, err := w.Settle(t.Context())
+			require.NoError(t, err)
+			require.False(t, applied)
+			line.deliver(t)
+			require.Equal(t, []int64{1, 2}, f.seqs(run.Run.ID))
+			require.NoError(t, f.commit(w, changes), "the same rows can be sent again")
+			require.Len(t, f.seqs(run.Run.ID), 2+steps)
+		})
+	}
 }
 
 // TestSettleWaits cuts the line while the batch waits for a lock in the server. Settle must not answer before the server

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,7 +36,28 @@ func TestFile(t *testing.T) {
 				return beginTx(t, s, "")
 			},
 		},
+		Rows: countRows,
 	})
+}
+
+// countRows counts the rows of each table of a store's file.
+func countRows(t *testing.T, s store.Store) map[string]int {
+	t.Helper()
+	info, err := s.Info(t.Context())
+	require.NoError(t, err)
+	db, err := sql.Open("sqlite", "file:"+info.Location)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, db.Close()) }()
+	var tables string
+	const names = `select group_concat(name) from sqlite_schema where type = 'table' and name like 'cairn_%'`
+	require.NoError(t, db.QueryRowContext(t.Context(), names).Scan(&tables))
+	counts := map[string]int{}
+	for table := range strings.SplitSeq(tables, ",") {
+		var n int
+		require.NoError(t, db.QueryRowContext(t.Context(), `select count(*) from `+table).Scan(&n))
+		counts[strings.TrimPrefix(table, "cairn_")] = n
+	}
+	return counts
 }
 
 // beginTx begins a transaction as a user would, on a connection of his own to a store's file.

@@ -21,7 +21,7 @@ import (
 // oldDatabases returns the databases of earlier programs, see internal/upgrade, and an empty one.
 func oldDatabases(t *testing.T) map[string][]byte {
 	t.Helper()
-	files, err := filepath.Glob("../../internal/upgrade/testdata/*.db.gz")
+	files, err := filepath.Glob("../../upgrade/testdata/*.db.gz")
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 7)
 	all := map[string][]byte{"empty": nil}

@@ -32,6 +32,28 @@ func (s *Store) Run(ctx context.Context, namespace string, id journal.ID, r stor
 	return runs[0], nil
 }
 
+// RunStatuses implements [store.Reader].
+func (s *Store) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
+	if err := store.CheckCount(len(ids)); err != nil {
+		return nil, err
+	}
+	ns, ok, err := s.namespaceNo(ctx, namespace)
+	if err != nil || !ok || len(ids) == 0 {
+		return nil, err
+	}
+	args := make([]any, 1, len(ids)+1)
+	args[0] = ns
+	for i := range ids {
+		args = append(args, ids[i][:])
+	}
+	statuses := make(store.Statuses, len(ids))
+	err = s.each(ctx, s.db(), 2, func(row []driver.Value) error {
+		statuses[asID(row[0])] = journal.Status(asInt(row[1]))
+		return nil
+	}, `select id, status from cairn_runs indexed by cairn_runs_id where ns = ? and id in (`+marks(len(ids))+`)`, args...)
+	return statuses, err
+}
+
 // Runs implements [store.Reader].
 func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
 	var none store.List[*journal.Run]

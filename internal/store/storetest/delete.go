@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 var deleteTests = []test{
 	{"Everything", deleteEverything},
+	{"EveryRow", deleteEveryRow},
 	{"NotEnded", deleteNotEnded},
 	{"NumbersAreNotUsedAgain", deleteNumbers},
 	{"Concurrent", deleteConcurrent},
@@ -33,7 +36,44 @@ func (b *bench) full(key, token string) journal.ID {
 		Run: run, Events: []journal.Event{plain(&journal.Annotated{Name: "n"})}, Guards: journal.Guards{Owner: b.owner(run)},
 		Messages: []journal.Message{{ID: b.mint(), Queue: "q-" + token, Run: run}},
 	})
+	p := b.pen(run, "tokens")
+	p.append(p.source("step", 1), "a", "b")
+	b.appendLogs(roomy, b.line(run, "begins"))
 	return run
+}
+
+// notOfRuns are the tables whose rows belong to no run.
+var notOfRuns = []string{"schema", "schema_version", "namespaces", "workflows", "writers", "beats", "wakes"}
+
+// rows counts the rows of runs, by table.
+func (b *bench) rows() map[string]int {
+	b.Helper()
+	rows := b.factory.Rows(b.T, b.store)
+	maps.DeleteFunc(rows, func(table string, _ int) bool { return slices.Contains(notOfRuns, table) })
+	return rows
+}
+
+// deleteEveryRow deletes one of two runs that are alike: of the rows in each table, half are left.
+func deleteEveryRow(shared *bench) {
+	if shared.factory.Rows == nil {
+		shared.Skip("nobody else can reach the database")
+	}
+	b := newBench(shared.T, shared.factory, shared.factory.Open(shared.T)) // with rows of nobody else
+	run, stays := b.full("key", "token"), b.full("other key", "other token")
+	for table, n := range b.rows() {
+		require.NotZero(b, n, "this test must fill %s, or it belongs to those that have no rows of runs", table)
+	}
+	for _, id := range []journal.ID{run, stays} {
+		b.write(id, plain(&journal.RunCompleted{Output: payload("out")}))
+	}
+	half := b.rows()
+	for table, n := range half {
+		require.Zero(b, n%2, table)
+		half[table] = n / 2
+	}
+	require.NoError(b, b.store.Delete(b.ctx(), b.ns, run))
+	require.Equal(b, half, b.rows())
+	b.check(stays)
 }
 
 func deleteEverything(b *bench) {

@@ -20,6 +20,9 @@ type Factory struct {
 	// Ways are the ways in which a user can begin transactions of his own on a store's database, by their names. A database that nobody else
 	// can reach has none.
 	Ways map[string]func(t *testing.T, s store.Store) UserTransaction
+	// Rows counts the rows of each table of a store's database, past the store. A database that nobody else can reach
+	// has no such function.
+	Rows func(t *testing.T, s store.Store) map[string]int
 }
 
 // UserTransaction is a transaction of a user's own.
