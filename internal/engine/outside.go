@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -129,7 +130,46 @@ func (e *Engine) schemaOf(ctx context.Context, h *store.RunHook) ([]byte, error)
 	return nil, nil
 }
 
+// sentBefore finds a delivery with the same token and sender's key, also if its hook is closed or its run has ended: who repeats a send gets the same answer, and
+// never reaches a later hook that has the token. It returns nil if there is none.
+func (e *Engine) sentBefore(ctx context.Context, d *journal.HookReceived) (*Receipt, error) {
+	found, err := e.store.Receipts(ctx, e.cfg.Namespace, d.Sender)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found {
+		r := &found[i]
+		event, err := e.store.Event(ctx, e.cfg.Namespace, r.Run, r.Seq, store.ResolveNone)
+		if cairnerr.CodeOf(err) == cairnerr.CodeEventNotFound || cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
+			continue // it was deleted meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		before, ok := event.Data.(*journal.HookReceived)
+		switch {
+		case !ok || before.Token != d.Token:
+		case !bytes.Equal(r.Digest, journal.ReceiptDigest(d.Payload)):
+			return nil, cairnerr.Errorf(cairnerr.CodeReceiptConflict, "the key %q was used before to send another value", d.Sender)
+		default:
+			return &Receipt{Run: r.Run, Hook: r.Hook, Seq: r.Seq}, nil
+		}
+	}
+	return nil, nil //nolint:nilnil // it is the first
+}
+
 func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, types []byte) (Receipt, error) {
+	if err := d.Check(); err != nil {
+		return Receipt{}, err
+	}
+	if d.Sender != "" {
+		if before, err := e.sentBefore(ctx, d); err != nil || before != nil {
+			if before == nil {
+				before = &Receipt{}
+			}
+			return *before, err
+		}
+	}
 	if ref, known := e.tokenOf(d.Token); known {
 		if err := fits(d, types, ref.schema); err != nil {
 			return Receipt{}, err

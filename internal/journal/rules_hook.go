@@ -59,6 +59,12 @@ func (r *reduction) freeToken(token string) {
 	delete(r.outside.Tokens, key)
 }
 
+// ReceiptDigest is how two deliveries with the same sender's key are compared.
+func ReceiptDigest(p Payload) []byte {
+	sum := sha256.Sum256(p)
+	return sum[:16]
+}
+
 // Check refuses what no hook takes.
 func (d *HookReceived) Check() error {
 	if err := CheckText("the sender's key", d.Sender, MaxKey); err != nil {
@@ -75,8 +81,7 @@ func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	}
 	if d.Sender != "" {
 		if len(d.Digest) == 0 {
-			sum := sha256.Sum256(d.Payload)
-			d.Digest = sum[:16]
+			d.Digest = ReceiptDigest(d.Payload)
 		}
 		if before := r.s.Receipts[d.Sender]; before != nil {
 			if before.Hook != e.Entity || !bytes.Equal(before.Digest, d.Digest) {

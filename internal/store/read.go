@@ -57,6 +57,9 @@ type Reader interface {
 	// Hooks lists the hooks of a run in the order of their creation, or those of the whole namespace if run is zero: run by run.
 	Hooks(ctx context.Context, namespace string, run journal.ID, r Resolve, p Page) (List[*RunHook], error)
 
+	// Receipts returns what was sent with a sender's key, the oldest run first: at most [MaxReceipts].
+	Receipts(ctx context.Context, namespace, sender string) ([]RunReceipt, error)
+
 	// Wait returns a wait of a run.
 	Wait(ctx context.Context, namespace string, run, id journal.ID) (*journal.Wait, error)
 	// Waits lists the waits of a run in the order of their first events.
@@ -202,6 +205,15 @@ type RunEvent struct {
 type RunHook struct {
 	Run journal.ID
 	journal.Hook
+}
+
+// MaxReceipts is how many receipts of one sender's key are read.
+const MaxReceipts = 100
+
+// RunReceipt is a receipt with the run that it belongs to.
+type RunReceipt struct {
+	Run journal.ID
+	journal.Receipt
 }
 
 // QueuedMessage is a message with what the queue knows about it.

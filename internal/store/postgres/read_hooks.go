@@ -200,3 +200,22 @@ func (s *Store) Waits(ctx context.Context, namespace string, run journal.ID, p s
 	}
 	return store.Cut(waits, limit, func(w *journal.Wait) string { return store.NumberCursor(store.CursorWaits, 0, w.Seq) }), nil
 }
+
+const selectReceipts = `select r.id, t.sender, t.hook, t.digest, t.seq from receipts t join runs r on r.no = t.run
+	where t.sender = $1 and r.ns = $2 order by r.id limit $3`
+
+// Receipts implements [store.Reader].
+func (s *Store) Receipts(ctx context.Context, namespace, sender string) ([]store.RunReceipt, error) {
+	ns, ok, err := s.namespaceNo(ctx, namespace)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var found []store.RunReceipt
+	err = s.each(ctx, func(rows pgx.Rows) error {
+		var r store.RunReceipt
+		err := rows.Scan(scanID{&r.Run}, &r.Sender, scanID{&r.Hook}, &r.Digest, &r.Seq)
+		found = append(found, r)
+		return err
+	}, selectReceipts, sender, ns, store.MaxReceipts)
+	return found, err
+}

@@ -164,3 +164,21 @@ func (s *Store) Waits(ctx context.Context, namespace string, run journal.ID, p s
 	}
 	return store.Cut(waits, limit, func(w *journal.Wait) string { return store.NumberCursor(store.CursorWaits, 0, w.Seq) }), nil
 }
+
+const selectReceipts = `select r.id, t.sender, t.hook, t.digest, t.seq from cairn_receipts t join cairn_runs r on r.no = t.run
+	where t.sender = ? and r.ns = ? order by r.id limit ?`
+
+// Receipts implements [store.Reader].
+func (s *Store) Receipts(ctx context.Context, namespace, sender string) ([]store.RunReceipt, error) {
+	ns, ok, err := s.namespaceNo(ctx, namespace)
+	if err != nil || !ok {
+		return nil, err
+	}
+	var found []store.RunReceipt
+	err = s.each(ctx, s.db(), 5, func(row []driver.Value) error {
+		receipt := journal.Receipt{Sender: asText(row[1]), Hook: asID(row[2]), Digest: asBytes(row[3]), Seq: asInt(row[4])}
+		found = append(found, store.RunReceipt{Run: asID(row[0]), Receipt: receipt})
+		return nil
+	}, selectReceipts, sender, ns, store.MaxReceipts)
+	return found, err
+}

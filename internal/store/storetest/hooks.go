@@ -266,6 +266,24 @@ func hookReceipts(b *bench) {
 	b.write(second, about(hook, &journal.HookCreated{Token: "v"}))
 	b.write(second, about(hook, &journal.HookReceived{Sender: "2", Payload: payload("z")}))
 	b.check(run, second)
+	// They are found by the sender's key, the oldest run first, in their namespace, also when the hook is closed.
+	b.write(run, about(other, &journal.HookDisposed{}))
+	found, err := b.store.Receipts(b.ctx(), b.ns, "2")
+	require.NoError(b, err)
+	require.Len(b, found, 2)
+	require.Equal(b, []journal.ID{run, second}, []journal.ID{found[0].Run, found[1].Run})
+	require.Equal(b, other, found[0].Hook)
+	require.NotEmpty(b, found[0].Digest)
+	require.Positive(b, found[0].Seq)
+	found, err = b.store.Receipts(b.ctx(), b.ns, "é\t1")
+	require.NoError(b, err)
+	require.Len(b, found, 1)
+	require.Equal(b, seq, found[0].Seq)
+	for ns, sender := range map[string]string{b.ns: "none", "nowhere": "2"} {
+		found, err := b.store.Receipts(b.ctx(), ns, sender)
+		require.NoError(b, err)
+		require.Empty(b, found)
+	}
 }
 
 // The token of a hook that is retained stays taken after the run's end, until its time.

@@ -53,6 +53,8 @@ func (b *bench) viewsOf(s *journal.State, log []journal.Event) *views {
 			run.Output = d.Output
 		case *journal.RunFailed:
 			run.Error = d
+		case *journal.RunCancelled:
+			run.Cancelled = d
 		}
 	}
 	v := &views{run: normal(&run)}
@@ -146,9 +148,9 @@ func (b *bench) checkRun(run journal.ID, want *views, j *store.Journal) {
 	require.NoError(b, err)
 	require.Equal(b, runWithout(want.run), normal(got))
 	bare := runWithout(want.run)
-	bare.Error, bare.UpdatedAt = nil, 0
+	bare.Error, bare.Cancelled, bare.UpdatedAt = nil, nil, 0
 	inJournal := runWithout(normal(j.Run))
-	inJournal.Error, inJournal.UpdatedAt = nil, 0
+	inJournal.Error, inJournal.Cancelled, inJournal.UpdatedAt = nil, nil, 0
 	require.Equal(b, bare, inJournal)
 }
 

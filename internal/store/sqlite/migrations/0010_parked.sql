@@ -1,4 +1,0 @@
--- Parked runs are found without a walk through all runs. Older programs can go on with it.
--- oldest: 1
-
-create index cairn_runs_parked on cairn_runs (ns, id) where parked_at is not null;
