@@ -57,7 +57,11 @@ func (w *world) openHook(b *engine.Branch, token string, n int, once bool) (*eng
 		return err
 	})
 	if err == nil {
-		w.openMailbox(h.Token(), token, n)
+		keysOf := b.Run().ID
+		if h.Token() != token { // a fork that has kept what came: it came with the keys of the source
+			keysOf = b.Run().ForkedFrom
+		}
+		w.openMailbox(h.Token(), token, n, keysOf)
 	}
 	return h, err
 }

@@ -14,6 +14,7 @@ import (
 func (w *world) judge(readers *audience) {
 	time.Sleep(lease) // a process that was about to die has died
 	eng := w.someone(0).eng
+	w.resumeParked(eng)
 	for i, id := range w.ids {
 		w.resume(eng, id)
 		w.awaitEnd(eng, id, w.reference(fmt.Sprint(w.plan.Runs[i])))
@@ -37,6 +38,19 @@ func (w *world) resume(eng *engine.Engine, id journal.ID) {
 	case "", cairnerr.CodeIllegalTransition, cairnerr.CodeRunEnded:
 	default:
 		w.fail("resume %s: %w", w.nameOf(id), err)
+	}
+}
+
+// resumeParked lets all runs go on whose code could not: it is fixed now.
+func (w *world) resumeParked(eng *engine.Engine) {
+	runs, err := allRuns(w.audit.st)
+	if err != nil {
+		w.fail("list: %w", err)
+	}
+	for _, run := range runs {
+		if run.ParkedAt != 0 && w.plan.Buggy {
+			w.resume(eng, run.ID)
+		}
 	}
 }
 

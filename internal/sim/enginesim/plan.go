@@ -16,6 +16,8 @@ type Plan struct {
 	Chaos time.Duration
 	Runs  []int // the inputs of the workflows
 	Parts []Part
+	// Buggy says that the code of workflows cannot go on at some places until the world is calm: somebody has fixed it then.
+	Buggy bool
 	Asks  []Ask
 	Blows []Blow
 	// Faults by the interaction point at which they happen.
@@ -170,6 +172,10 @@ func NewPlan(seed uint64) *Plan {
 		p.Parts = append(p.Parts, part)
 	}
 	p.asks(sim.NewActor(seed, "asks"))
+	if p.Buggy = sim.NewActor(seed, "bugs").Pick(8) == 0; p.Buggy {
+		// What clients see of a run that is parked by itself depends on when it is: their model knows only what they do to it.
+		p.Asks = slices.DeleteFunc(p.Asks, func(a Ask) bool { return a.Kind == askPause || a.Kind == askResume || a.Kind == askResult })
+	}
 	p.blows(sim.NewActor(seed, "blows"))
 	for slot := range p.Slots {
 		p.faults(sim.NewActor(seed, fmt.Sprint("faults of ", slot)), slot)

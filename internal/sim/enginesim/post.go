@@ -17,14 +17,15 @@ type mailbox struct {
 	token  string
 	name   string // the token in the code; that of a fork may be another
 	keys   int
+	run    journal.ID // a key is used once with a token: a fork needs others than its source
 	closed bool
 }
 
 // openMailbox tells the senders of a hook.
-func (w *world) openMailbox(token, name string, keys int) {
+func (w *world) openMailbox(token, name string, keys int, run journal.ID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.tokens[token] = &mailbox{token: token, name: name, keys: keys}
+	w.tokens[token] = &mailbox{token: token, name: name, keys: keys, run: run}
 }
 
 func (w *world) closeMailbox(token string) {
@@ -84,7 +85,7 @@ func (w *world) send(who string, m mailbox, key string, slot int) {
 	defer cancel()
 	call := w.clock()
 	receipt, err := reach(w, p, who, func() (engine.Receipt, error) {
-		return p.eng.Deliver(ctx, engine.Sending{Token: m.token, Key: key + " of " + m.name, Payload: payloadOf(m.name, key)})
+		return p.eng.Deliver(ctx, engine.Sending{Token: m.token, Key: key + " of " + m.name + " in " + m.run.String(), Payload: payloadOf(m.name, key)})
 	})
 	got := p.answer(err, false)
 	w.asked(p, "send "+key+" to "+m.name, got, err)
