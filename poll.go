@@ -16,7 +16,7 @@ type Poll[In, Out any] struct {
 }
 
 // NewPoll defines a poll. The check returns true when its value is the answer, and an error when asking again is of no use. With an interval of 0 it is repeated only
-// when somebody says so with [Run.PollNow].
+// when somebody says so with [RunHandle.PollNow].
 func NewPoll[In, Out any](name string, every time.Duration, check func(context.Context, In) (Out, bool, error)) Poll[In, Out] {
 	return Poll[In, Out]{spec: engine.PollSpec{Name: name, Every: every}, check: check}
 }
@@ -36,7 +36,7 @@ func (p Poll[In, Out]) Timeout(d time.Duration) Poll[In, Out] {
 	return p
 }
 
-// Wait waits until the check succeeds. It checks at once, then at each interval, and whenever somebody calls [Run.PollNow].
+// Wait waits until the check succeeds. It checks at once, then at each interval, and whenever somebody calls [RunHandle.PollNow].
 func (p Poll[In, Out]) Wait(ctx Context, in In, opts ...PollOption) (Out, error) {
 	spec, check := p.spec, p.check
 	for _, o := range opts {

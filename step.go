@@ -111,7 +111,7 @@ func IdempotencyKey(ctx context.Context) string {
 // Heartbeat shows that a long step goes on.
 func Heartbeat(ctx context.Context) { engine.InfoOf(ctx).Beat() }
 
-// Progress shows that a long step goes on, and how far it has come: from 0 to 1. [Engine.Describe] shows it while the step is under way.
+// Progress shows that a long step goes on, and how far it has come: from 0 to 1. [RunHandle.Describe] shows it while the step is under way.
 func Progress(ctx context.Context, fraction float64, note string) {
 	engine.InfoOf(ctx).Report(engine.Progress{Fraction: fraction, Note: note})
 }

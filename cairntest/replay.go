@@ -18,7 +18,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
-// Replay executes workflows against runs that were recorded with [cairn.Engine.Export], [Env.Export] or "cairn export", and fails the test at the first
+// Replay executes workflows against runs that were recorded with [cairn.RunHandle.Export], [Env.Export] or "cairn export", and fails the test at the first
 // place where the code does not do what was recorded. Path is a file, or a pattern of [filepath.Glob]: then each file is a test of its own.
 //
 //	func TestRecordedOrders(t *testing.T) { cairntest.Replay(t, "testdata/*.jsonl", Order, Shipment) }

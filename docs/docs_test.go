@@ -52,8 +52,19 @@ func tables(t *testing.T, page string, column int) map[string]row {
 	return rows
 }
 
-// parse reads the files of a folder that are not tests.
+// parse reads the files of a folder that are not tests, without their comments.
 func parse(t *testing.T, folder string) []*ast.File {
+	t.Helper()
+	return parseFiles(t, folder, parser.SkipObjectResolution)
+}
+
+// parseWithComments reads the files of a folder that are not tests, with their comments.
+func parseWithComments(t *testing.T, folder string) []*ast.File {
+	t.Helper()
+	return parseFiles(t, folder, parser.SkipObjectResolution|parser.ParseComments)
+}
+
+func parseFiles(t *testing.T, folder string, mode parser.Mode) []*ast.File {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(folder), "*.go"))
 	require.NoError(t, err)
@@ -63,7 +74,7 @@ func parse(t *testing.T, folder string) []*ast.File {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, mode)
 		require.NoError(t, err)
 		files = append(files, file)
 	}

@@ -1,7 +1,7 @@
 // Package show shows runs in a terminal while they go on: their status, what they wait for, and a timeline of what happened. Where nobody
 // looks, in a file or a pipe, it writes a line whenever something changes.
 //
-// It reads only what every program can read: [cairn.Engine.Describe], [cairn.Engine.History] and [cairn.Engine.List].
+// It reads only what every program can read: [cairn.RunHandle.Describe], [cairn.RunHandle.History] and [cairn.Engine.List].
 package show
 
 import (
