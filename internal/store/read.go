@@ -57,7 +57,7 @@ type Reader interface {
 	// Hooks lists the hooks of a run in the order of their creation, or those of the whole namespace if run is zero: run by run.
 	Hooks(ctx context.Context, namespace string, run journal.ID, r Resolve, p Page) (List[*RunHook], error)
 
-	// Receipts returns what was sent with a sender's key, the oldest run first: at most [MaxReceipts].
+	// Receipts returns what was sent with a sender's key, the oldest run first: at most [ReceiptLimit].
 	Receipts(ctx context.Context, namespace, sender string) ([]RunReceipt, error)
 
 	// Wait returns a wait of a run.
@@ -207,8 +207,8 @@ type RunHook struct {
 	journal.Hook
 }
 
-// MaxReceipts is how many receipts of one sender's key are read.
-const MaxReceipts = 100
+// ReceiptLimit is how many receipts of one sender's key are read.
+const ReceiptLimit = 100
 
 // RunReceipt is a receipt with the run that it belongs to.
 type RunReceipt struct {

@@ -216,6 +216,6 @@ func (s *Store) Receipts(ctx context.Context, namespace, sender string) ([]store
 		err := rows.Scan(scanID{&r.Run}, &r.Sender, scanID{&r.Hook}, &r.Digest, &r.Seq)
 		found = append(found, r)
 		return err
-	}, selectReceipts, sender, ns, store.MaxReceipts)
+	}, selectReceipts, sender, ns, store.ReceiptLimit)
 	return found, err
 }

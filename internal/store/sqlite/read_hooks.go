@@ -179,6 +179,6 @@ func (s *Store) Receipts(ctx context.Context, namespace, sender string) ([]store
 		receipt := journal.Receipt{Sender: asText(row[1]), Hook: asID(row[2]), Digest: asBytes(row[3]), Seq: asInt(row[4])}
 		found = append(found, store.RunReceipt{Run: asID(row[0]), Receipt: receipt})
 		return nil
-	}, selectReceipts, sender, ns, store.MaxReceipts)
+	}, selectReceipts, sender, ns, store.ReceiptLimit)
 	return found, err
 }
