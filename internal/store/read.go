@@ -19,6 +19,8 @@ type Reader interface {
 
 	// Run returns a run.
 	Run(ctx context.Context, namespace string, id journal.ID, r Resolve) (*journal.Run, error)
+	// Heads returns how far runs have come, in any order, with one statement for all. A missing run is left out.
+	Heads(ctx context.Context, namespace string, ids []journal.ID) ([]RunHead, error)
 	// Runs lists runs by id, which is by time of creation.
 	Runs(ctx context.Context, namespace string, f RunFilter, p Page) (List[*journal.Run], error)
 	// Journal returns the run and all events after a position, unpaged, from one moment: what replay needs.
@@ -137,6 +139,14 @@ func (f *RunFilter) SortRuns(runs []*journal.Run, desc bool) {
 		}
 		return c
 	})
+}
+
+// RunHead is how far a run has come: what somebody who waits for it has to know.
+type RunHead struct {
+	Run      journal.ID
+	Status   journal.Status
+	ParkedAt journal.Time
+	Seq      int64 // the last event
 }
 
 // DueFilter chooses runs that are due.
