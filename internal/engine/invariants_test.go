@@ -106,6 +106,11 @@ func (c *counting) Run(ctx context.Context, namespace string, id journal.ID, r s
 	return c.Store.Run(ctx, namespace, id, r)
 }
 
+func (c *counting) Heads(ctx context.Context, namespace string, ids []journal.ID) ([]store.RunHead, error) {
+	c.count("heads")
+	return c.Store.Heads(ctx, namespace, ids)
+}
+
 func (c *counting) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
 	c.count("due")
 	return c.Store.Due(ctx, f)

@@ -265,7 +265,9 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 	end := &journal.RunCancelled{Reason: reason, Actor: actor}
 	res, err := e.tell(ctx, run, end, journal.ID{})
 	if err == nil {
-		e.observeEnd(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, res.Run, end, e.headersOf(ctx, run))
+		key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+		e.observeEnd(key, res.Run, end, e.headersOf(ctx, run))
+		e.announce(key, res.Run, end)
 	}
 	if err != nil && cairnerr.CodeOf(err) != cairnerr.CodeRunEnded {
 		return err
