@@ -94,9 +94,10 @@ type Engine struct {
 	ended    chan struct{} // closed when the engine has stopped
 	end      func()        // closes it, once
 	stopped  bool
-	results  map[store.RunKey][]*runWaiter // those who wait for a run
-	watched  map[store.RunKey]bool         // the runs that watchRuns looks at
-	replies  map[replyKey][]chan *journal.HookReplied
+	results  map[store.RunKey][]*runWaiter             // those who wait for a run
+	watched  map[store.RunKey]bool                     // the runs that watchRuns looks at
+	replies  map[store.RunKey]map[int64][]*replyWaiter // those who wait for answers of a run, by delivery
+	answers  *answers
 	recent   *recent
 	tokens   map[string]hookRef // of open hooks of runs that are in memory: a hint that saves a look into the database
 	reviving bool               // the incarnation is over, and the next one not there yet
@@ -110,7 +111,7 @@ type Engine struct {
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, claiming: map[store.RunKey]bool{}, results: map[store.RunKey][]*runWaiter{},
-		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
+		replies: map[store.RunKey]map[int64][]*replyWaiter{}, answers: newAnswers(), recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
 	e.watched, e.watchAny = map[store.RunKey]bool{}, make(chan struct{}, 1)
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
@@ -313,6 +314,7 @@ func (e *Engine) forget(x *exec) {
 	}
 	waiting := e.results[x.key]
 	delete(e.results, x.key)
+	e.wakeReplies(x.key, anyReply)
 	e.move(x, placeNone)
 	e.cleared(x)
 	for _, token := range x.tokens {

@@ -111,6 +111,13 @@ func (c *counting) Heads(ctx context.Context, namespace string, ids []journal.ID
 	return c.Store.Heads(ctx, namespace, ids)
 }
 
+func (c *counting) Events(
+	ctx context.Context, namespace string, f store.EventFilter, p store.Page,
+) (store.List[store.RunEvent], error) {
+	c.count("events")
+	return c.Store.Events(ctx, namespace, f, p)
+}
+
 func (c *counting) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {
 	c.count("due")
 	return c.Store.Due(ctx, f)

@@ -1,11 +1,9 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -114,100 +112,6 @@ func (e *Engine) closeToken(x *exec, h *Hook) {
 func (e *Engine) forgetToken(token string, run journal.ID) {
 	if e.tokens[token].run == run {
 		delete(e.tokens, token)
-	}
-}
-
-// replyKey names a delivery that may be answered.
-type replyKey struct {
-	run journal.ID
-	seq int64
-}
-
-// AwaitReply waits for the answer to a delivery. An answer that is given in this process is passed on at once; for others the database is asked from
-// time to time.
-func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplied, error) {
-	key, ch := replyKey{r.Run, r.Seq}, make(chan *journal.HookReplied, 1)
-	e.mu.Lock()
-	e.replies[key] = append(e.replies[key], ch)
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.replies[key] = slices.DeleteFunc(e.replies[key], func(c chan *journal.HookReplied) bool { return c == ch })
-		if len(e.replies[key]) == 0 {
-			delete(e.replies, key)
-		}
-	}()
-	page := store.Page{Cursor: store.NumberCursor(store.CursorEvents, 0, r.Seq)} // it comes later than what it answers
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
-		d, err := e.findReply(ctx, r, &page)
-		if err != nil || d != nil {
-			return d, err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case d := <-ch:
-			timer.Stop()
-			return d, nil
-		case <-timer.C:
-		case <-e.ended:
-			timer.Stop()
-			return nil, errStopped()
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// findReply reads the answer to a delivery, from the page on, which it moves. A run that has ended gives none any more.
-func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*journal.HookReplied, error) {
-	run, err := e.store.Run(ctx, e.cfg.Namespace, r.Run, store.ResolveNone)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: r.Run, Entity: r.Hook, Resolve: store.ResolveAll}, *page)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Data {
-			switch d := list.Data[i].Data.(type) {
-			case *journal.HookReplied:
-				if d.To == r.Seq {
-					return d, nil
-				}
-			case *journal.HookDisposed:
-				return nil, cairnerr.Errorf(cairnerr.CodeHookNotFound, "the hook was closed without an answer")
-			}
-		}
-		page.Cursor = cmp.Or(list.Cursor, page.Cursor)
-		if !list.HasMore {
-			break
-		}
-	}
-	if run.Status.Terminal() {
-		return nil, cairnerr.Errorf(cairnerr.CodeRunGone, "the run ended without an answer")
-	}
-	return nil, nil //nolint:nilnil // no answer yet
-}
-
-// replied passes answers that are durable on to those who wait for them.
-func (e *Engine) replied(run journal.ID, events []journal.Event) {
-	for i := range events {
-		d, ok := events[i].Data.(*journal.HookReplied)
-		if !ok {
-			continue
-		}
-		e.mu.Lock()
-		waiting := e.replies[replyKey{run, d.To}]
-		e.mu.Unlock()
-		for _, ch := range waiting {
-			select {
-			case ch <- d:
-			default:
-			}
-		}
 	}
 }
 

@@ -116,8 +116,8 @@ func TestWait_RunOwnedHere_ReadsNothing(t *testing.T) {
 	})
 }
 
-// TestWait_OwnedRunTerminatedElsewhere_ReturnsItsEnd has the owner of a run that does nothing for an hour: it does not notice
-// by itself.
+// TestWait_OwnedRunTerminatedElsewhere_ReturnsItsEnd has the owner of a run that does nothing for an hour: it does
+// not notice by itself.
 func TestWait_OwnedRunTerminatedElsewhere_ReturnsItsEnd(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/x.db"
@@ -134,8 +134,8 @@ func TestWait_OwnedRunTerminatedElsewhere_ReturnsItsEnd(t *testing.T) {
 	})
 }
 
-// TestWait_RunReleasedHereEndsElsewhere_ReturnsItsEnd has a run that waits in the memory of one process. Another one gets what
-// it waits for, and executes it.
+// TestWait_RunReleasedHereEndsElsewhere_ReturnsItsEnd has a run that waits in the memory of one process. Another one
+// gets what it waits for, and executes it.
 func TestWait_RunReleasedHereEndsElsewhere_ReturnsItsEnd(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/x.db"
@@ -156,7 +156,8 @@ func TestWait_RunReleasedHereEndsElsewhere_ReturnsItsEnd(t *testing.T) {
 	})
 }
 
-// TestWait_ManyCallersElsewhere_ShareOneRead has callers in a process that does not execute their runs, and hears nothing.
+// TestWait_ManyCallersElsewhere_ShareOneRead has callers in a process that does not execute their runs, and hears
+// nothing.
 func TestWait_ManyCallersElsewhere_ShareOneRead(t *testing.T) {
 	t.Parallel()
 	const callers, seconds = 50, 10
@@ -238,8 +239,8 @@ func TestWait_ParkedElsewhere_SaysSo(t *testing.T) {
 	})
 }
 
-// TestTerminate_CallerOfTheSameProcess_IsToldFromMemory ends a run that another process owns. Nobody else tells the caller
-// within an hour.
+// TestTerminate_CallerOfTheSameProcess_IsToldFromMemory ends a run that another process owns. Nobody else tells the
+// caller within an hour.
 func TestTerminate_CallerOfTheSameProcess_IsToldFromMemory(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/x.db"
@@ -312,8 +313,8 @@ func TestWait_DatabaseFailsMeanwhile(t *testing.T) {
 	}
 }
 
-// onEveryStore runs a test with processes on one database. They look by themselves once an hour: what they notice, they were
-// told.
+// onEveryStore runs a test with processes on one database. They look by themselves once an hour: what they notice,
+// they were told.
 func onEveryStore(t *testing.T, test func(t *testing.T, process func(wfs ...*engine.Workflow) *node)) {
 	t.Helper()
 	t.Run("postgres", func(t *testing.T) {

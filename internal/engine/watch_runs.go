@@ -9,9 +9,10 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
-// Callers wait for runs: for their end, or for an answer. What happens in this process they are told from memory. What happens
-// elsewhere is in the database. One goroutine looks for that, for all callers at once: when the store gives a hint, and from
-// time to time, because hints can be lost. Callers that have something to read then do so themselves.
+// Callers wait for runs: for their end, or for an answer. What happens in this process they are told from memory.
+// What happens elsewhere is in the database. One goroutine looks for that, for all callers at once: when the store
+// gives a hint, and from time to time, because hints can be lost. Callers that have something to read then do so
+// themselves.
 
 // idlePart is the part of its time for which the watcher does not look, at least: 9 of 10.
 const idlePart = 9
@@ -36,15 +37,20 @@ func (e *Engine) watchRun(key store.RunKey) {
 
 // unwatchRun ends that if nobody waits for the run any more. The lock is held.
 func (e *Engine) unwatchRun(key store.RunKey) {
-	if len(e.results[key]) == 0 {
+	if len(e.results[key]) == 0 && len(e.replies[key]) == 0 {
 		delete(e.watched, key)
 	}
 }
 
-// releasedRun is called when a run is not owned any more and waits in memory. Another process may go on with it. The lock is
-// held.
+// releasedRun is called when a run is not owned any more and waits in memory. Another process may go on with it. The
+// lock is held.
 func (e *Engine) releasedRun(key store.RunKey) {
-	if len(e.results[key]) > 0 {
+	for _, waiting := range e.replies[key] {
+		for _, w := range waiting {
+			w.watched = true
+		}
+	}
+	if len(e.results[key]) > 0 || len(e.replies[key]) > 0 {
 		e.watchRun(key)
 	}
 }
@@ -153,8 +159,8 @@ func (e *Engine) lookAtRuns(ctx context.Context, runs []journal.ID) {
 	}
 }
 
-// wakeCallers lets those who wait for a run read it, as far as its head shows that there is news. Nil: the run could not be
-// read, or is not there; then they find out why.
+// wakeCallers lets those who wait for a run read it, as far as its head shows that there is news. Nil: the run could
+// not be read, or is not there; then they find out why.
 func (e *Engine) wakeCallers(key store.RunKey, head *store.RunHead) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,4 +175,7 @@ func (e *Engine) wakeCallers(key store.RunKey, head *store.RunHead) {
 	if e.results[key] = left; len(left) == 0 {
 		delete(e.results, key)
 	}
+	e.wakeReplies(key, func(w *replyWaiter) bool {
+		return w.watched && (head == nil || head.Status.Terminal() || head.Seq > w.seen)
+	})
 }

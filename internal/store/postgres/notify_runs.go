@@ -16,8 +16,8 @@ const (
 	// runHintGap is the least time between two notifications about runs. Most runs end without anybody waiting for them
 	// elsewhere, and each notification costs the server and all listening processes about a tenth of a millisecond.
 	runHintGap = 10 * time.Millisecond
-	// maxHintRuns is how many runs one notification names, so that it stays below the server's limit of 8,000 bytes. More
-	// become "any".
+	// maxHintRuns is how many runs one notification names, so that it stays below the server's limit of 8,000 bytes.
+	// More become "any".
 	maxHintRuns = 200
 )
 
@@ -59,9 +59,9 @@ func (n *notifier) wroteRuns(ctx context.Context, writer journal.ID, runs []jour
 	n.runHints.send(ctx, runs)
 }
 
-// hintSender tells other processes about runs. The batch that wrote does not wait for that, because the server commits those
-// who notify one after the other. While one notification is on its way, further ones are merged. The notifier's lock guards
-// it.
+// hintSender tells other processes about runs. The batch that wrote does not wait for that, because the server
+// commits those who notify one after the other. While one notification is on its way, further ones are merged. The
+// notifier's lock guards it.
 type hintSender struct {
 	n       *notifier
 	channel string
