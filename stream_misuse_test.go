@@ -186,6 +186,10 @@ func (silence) ListenStreams(context.Context, func(journal.ID) bool) (<-chan jou
 	return nil, errors.New("lost")
 }
 
+func (silence) ListenRuns(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
+	return nil, errors.New("lost")
+}
+
 // TestStreamWithoutHints: who is told nothing sees everything nevertheless.
 func TestStreamWithoutHints(t *testing.T) {
 	t.Parallel()

@@ -55,6 +55,11 @@ func (r *recording) ListenStreams(context.Context, func(journal.ID) bool) (<-cha
 	return nil, nil //nolint:nilnil // nothing is ever said
 }
 
+// ListenRuns implements [store.Notifier].
+func (r *recording) ListenRuns(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
+	return nil, nil //nolint:nilnil // nothing is ever said
+}
+
 // noWriter is a writer that writes nothing.
 type noWriter struct{}
 

@@ -24,7 +24,7 @@ func newExport(s *System) *cobra.Command {
 			Writes a run as JSON lines: a header, one line for each event of its journal, and a last line with their number.
 			docs/export.md describes the format. Any run can be exported, also one that goes on; the database is only read.
 
-			The file has the values of your program as they are stored, as they are stored: look before you share it.`) +
+			The file has the values of your program as they are stored: look before you share it.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn export wrun_01JD0000000000000000000000 -o order.jsonl

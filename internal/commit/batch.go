@@ -449,10 +449,27 @@ func (b *batch) changes(now journal.Time) *store.Changes {
 		rows := r.state.Changed()
 		if r.state.Run != nil && (len(r.events) > 0 || rows.Run) {
 			changes.Runs = append(changes.Runs, store.RunChange{State: r.state, New: r.was == nil, Events: r.events, Kept: r.kept, Rows: rows, Was: r.was})
+			if r.isAwaited() {
+				changes.RunHints = append(changes.RunHints, r.key.Run)
+			}
 		}
 	}
 	b.streamChanges(changes)
 	return changes
+}
+
+// isAwaited reports whether the batch writes something that callers in other processes may wait for: the end of the
+// run, that it is parked, an answer, or that there will be none.
+func (r *runBatch) isAwaited() bool {
+	for i := range r.events {
+		switch r.events[i].Type {
+		case journal.EventRunCompleted, journal.EventRunFailed, journal.EventRunCancelled, journal.EventRunParked,
+			journal.EventHookReplied, journal.EventHookDisposed:
+			return true
+		default:
+		}
+	}
+	return false
 }
 
 // collectWakes marks other runs, and hints to other processes that there is something to do.

@@ -444,3 +444,62 @@ func TestForeignNamespace(t *testing.T) {
 		p.refused(cmd, cairnerr.CodeRunNotFound)
 	})
 }
+
+// TestRunHints_EndParkAndAnswer_AreHintedAt writes events to runs. Those that callers may wait for are hinted at.
+func TestRunHints_EndParkAndAnswer_AreHintedAt(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		event  journal.Event
+		hinted bool
+	}{
+		"a step":   {journal.Event{Key: "s", Data: &journal.StepCompleted{Name: "s"}}, false},
+		"a note":   {journal.Event{Data: &journal.Annotated{Name: "n", Actor: "me"}}, false},
+		"the end":  {journal.Event{Data: &journal.RunCompleted{}}, true},
+		"failure":  {journal.Event{Data: &journal.RunFailed{Error: &cairnerr.Error{Code: "x"}}}, true},
+		"a cancel": {journal.Event{Data: &journal.RunCancelled{}}, true},
+		"parked":   {journal.Event{Data: &journal.RunParked{Error: &cairnerr.Error{Code: "x"}}}, true},
+		"answer":   {journal.Event{Key: "hook", Data: &journal.HookReplied{To: 4}}, true},
+		"disposed": {journal.Event{Key: "hook", Data: &journal.HookDisposed{}}, true},
+	}
+	onEveryStore(t, func(t *testing.T, again func() store.Store) {
+		t.Helper()
+		st := again()
+		p := start(t, st)
+		hints, err := st.Notifier().ListenRuns(t.Context(), nil)
+		require.NoError(t, err)
+		requireHint := func(run journal.ID, name string) {
+			select {
+			case got := <-hints:
+				require.Equal(t, run, got, name)
+			case <-time.After(time.Minute):
+				require.Fail(t, "no hint", name)
+			}
+		}
+		for name, test := range tests {
+			write := func(run journal.ID, epoch int64, events ...journal.Event) {
+				cmd := &journal.Command{Namespace: namespace, Run: run, Events: events}
+				if epoch > 0 {
+					cmd.Guards.Owner = journal.Ownership{Incarnation: p.self, Epoch: epoch}
+				}
+				_, err := p.Do(t.Context(), cmd)
+				require.NoError(t, err, name)
+			}
+			run, last := p.id(), p.id()
+			for _, id := range []journal.ID{run, last} {
+				write(id, 1, journal.Event{Data: &journal.RunCreated{Workflow: "w"}}, journal.Event{Data: &journal.RunStarted{}},
+					journal.Event{Key: "hook", Data: &journal.HookCreated{Token: id.String()}})
+			}
+			hook := journal.DeriveID(run, journal.PrefixHook, "hook")
+			write(run, 0, journal.Event{Entity: hook, Data: &journal.HookReceived{Token: run.String()}})
+			if _, ok := test.event.Data.(*journal.HookDisposed); ok {
+				test.event.Data = &journal.HookDisposed{Token: run.String()}
+			}
+			write(run, 1, test.event)
+			if test.hinted {
+				requireHint(run, name)
+			}
+			write(last, 1, journal.Event{Data: &journal.RunCompleted{}})
+			requireHint(last, name)
+		}
+	})
+}

@@ -283,18 +283,18 @@ func (x *exec) lookAtChildren() {
 // notRunning returns those of some children that have ended or do not exist. A parent of n children is woken up to
 // n times. So it asks for all in one query, and reads only those that have ended.
 func (x *exec) notRunning(ids []journal.ID) []journal.ID {
-	var statuses store.Statuses
-	answered := x.insist(func() (err error) {
-		statuses, err = x.eng.store.RunStatuses(x.eng.hard, x.key.Namespace, ids)
+	running := map[journal.ID]bool{}
+	answered := x.insist(func() error {
+		heads, err := x.eng.store.Heads(x.eng.hard, x.key.Namespace, ids)
+		for i := range heads {
+			running[heads[i].Run] = !heads[i].Status.Terminal()
+		}
 		return err
 	})
 	if !answered {
 		return nil
 	}
-	return slices.DeleteFunc(ids, func(id journal.ID) bool {
-		status, exists := statuses[id]
-		return exists && !status.Terminal()
-	})
+	return slices.DeleteFunc(ids, func(id journal.ID) bool { return running[id] })
 }
 
 // lookAtChild asks for one child. It reports false if the execution is over.

@@ -59,7 +59,7 @@ func TestAwaitChild_ManyChildren_ReadsAreLinear(t *testing.T) {
 		require.LessOrEqual(t, calls["run"]+calls["runs asked for"], n, "each child is read when its wait begins")
 		time.Sleep(time.Minute + n*time.Second)
 		calls = c.taken()
-		require.LessOrEqual(t, calls["run"]+calls["statuses"], 2*n, "each end is one look")
+		require.LessOrEqual(t, calls["run"]+calls["heads"], 2*n, "each end is one look")
 		run, err := e.Wait(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, journal.StatusCompleted, run.Status)

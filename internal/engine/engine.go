@@ -103,30 +103,31 @@ type Engine struct {
 	ended    chan struct{} // closed when the engine has stopped
 	end      func()        // closes it, once
 	stopped  bool
-	results  map[store.RunKey][]chan *journal.Run // those who wait for a run
-	replies  map[replyKey][]chan *journal.HookReplied
+	results  map[store.RunKey][]*runWaiter             // those who wait for a run
+	watched  map[store.RunKey]bool                     // the runs that watchRuns looks at
+	replies  map[store.RunKey]map[int64][]*replyWaiter // those who wait for answers of a run, by delivery
+	answers  *answers
 	recent   *recent
 	tokens   map[string]hookRef // of open hooks of runs that are in memory: a hint that saves a look into the database
 	reviving bool               // the incarnation is over, and the next one not there yet
 	revived  chan struct{}      // closed, and made anew, with each new incarnation
 	look     chan struct{}      // asks the poller to look now
+	watchAny chan struct{}      // tells watchRuns that there is a run to watch
 	retired  commit.Stats       // of incarnations that are over
 }
 
 // New starts an engine on a store. Workflows are known from the beginning: a run of another one is left to other processes.
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
 	e := &Engine{
-		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, claiming: map[store.RunKey]bool{}, results: map[store.RunKey][]chan *journal.Run{},
-		replies: map[replyKey][]chan *journal.HookReplied{}, recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
+		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, claiming: map[store.RunKey]bool{}, results: map[store.RunKey][]*runWaiter{},
+		replies: map[store.RunKey]map[int64][]*replyWaiter{}, answers: newAnswers(), recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
 	}
+	e.watched, e.watchAny = map[store.RunKey]bool{}, make(chan struct{}, 1)
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.end = sync.OnceFunc(func() { close(e.ended) })
 	e.wall, e.turns = e.testing.wall(), e.testing.Turn
 	e.defaults()
-	e.streams = stream.NewHub(st, e.cfg.Poll, func(writer journal.ID) bool {
-		_, mine := e.lives.Load(writer)
-		return mine
-	}, e.ended)
+	e.streams = stream.NewHub(st, e.cfg.Poll, e.isOwnWriter, e.ended)
 	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
 		return nil, err
 	}
@@ -159,6 +160,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	if len(e.workflows) > 0 {
 		e.work.Go(e.retryParked)
 	}
+	e.work.Go(e.watchRuns)
 	if e.testing.Started != nil {
 		e.testing.Started(e)
 	}
@@ -376,6 +378,7 @@ func (e *Engine) forget(x *exec) {
 	}
 	waiting := e.results[x.key]
 	delete(e.results, x.key)
+	e.wakeReplies(x.key, anyReply)
 	e.move(x, placeNone)
 	e.cleared(x)
 	for _, token := range x.tokens {
@@ -383,8 +386,8 @@ func (e *Engine) forget(x *exec) {
 	}
 	e.mu.Unlock()
 	e.streams.Wake(x.key.Run) // it has ended, or nobody executes it
-	for _, ch := range waiting {
-		close(ch)
+	for _, w := range waiting {
+		close(w.over)
 	}
 }
 

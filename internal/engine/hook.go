@@ -245,10 +245,13 @@ func (d Delivery) Reply(b *Branch, value journal.Payload, failure *cairnerr.Erro
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.memos.replied[d.seq] || b.isClosed() {
+	if x.memos.replied[d.seq] || x.memos.replying[d.seq] || b.isClosed() {
 		return nil
 	}
-	x.memos.replied[d.seq] = true
+	if x.memos.replying == nil {
+		x.memos.replying = map[int64]bool{}
+	}
+	x.memos.replying[d.seq] = true
 	x.put(b.line, journal.Event{Key: d.hook.key, Data: &journal.HookReplied{To: d.seq, Value: value, Error: failure}})
 	return nil
 }

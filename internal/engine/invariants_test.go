@@ -106,12 +106,19 @@ func (c *counting) Run(ctx context.Context, namespace string, id journal.ID, r s
 	return c.Store.Run(ctx, namespace, id, r)
 }
 
-func (c *counting) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
+func (c *counting) Heads(ctx context.Context, namespace string, ids []journal.ID) ([]store.RunHead, error) {
+	c.count("heads")
 	c.mu.Lock()
-	c.calls["statuses"]++
 	c.calls["runs asked for"] += len(ids)
 	c.mu.Unlock()
-	return c.Store.RunStatuses(ctx, namespace, ids)
+	return c.Store.Heads(ctx, namespace, ids)
+}
+
+func (c *counting) Events(
+	ctx context.Context, namespace string, f store.EventFilter, p store.Page,
+) (store.List[store.RunEvent], error) {
+	c.count("events")
+	return c.Store.Events(ctx, namespace, f, p)
 }
 
 func (c *counting) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, error) {

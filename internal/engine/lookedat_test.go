@@ -31,11 +31,11 @@ func (c *cutOff) Run(ctx context.Context, namespace string, id journal.ID, r sto
 	return c.Store.Run(ctx, namespace, id, r)
 }
 
-func (c *cutOff) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
+func (c *cutOff) Heads(ctx context.Context, namespace string, ids []journal.ID) ([]store.RunHead, error) {
 	if cut := c.run.Load(); cut != nil && slices.Contains(ids, *cut) && c.fails.Add(-1) >= 0 {
 		return nil, cairnerr.Errorf(cairnerr.CodeUnreachable, "the connection was cut")
 	}
-	return c.Store.RunStatuses(ctx, namespace, ids)
+	return c.Store.Heads(ctx, namespace, ids)
 }
 
 // TestAChildThatCannotBeLookedAt has a parent that is woken by the end of its child in another process, and cannot read the child at first. There is no second

@@ -80,6 +80,7 @@ type memos struct {
 	last      int64                    // the last event
 	kept      int64                    // events up to here are those of the run that this one was forked from
 	replied   map[int64]bool           // deliveries that were answered, by their events
+	replying  map[int64]bool           // those whose answers are not in the journal yet, as far as is known
 	senders   map[string]bool          // whose deliveries were received
 	cancelled int64                    // the event that asked the run to stop, 0: none
 	request   *journal.CancelRequested // what it said
@@ -201,6 +202,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		}
 	case *journal.HookReplied:
 		m.replied[d.To] = true
+		delete(m.replying, d.To)
 	case *journal.HookDisposed:
 		m.get(e.Key, kindHook).disposed = true
 	case *journal.HookReceived:

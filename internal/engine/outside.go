@@ -2,12 +2,10 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -237,100 +235,6 @@ func (e *Engine) forgetToken(token string, run journal.ID) {
 	}
 }
 
-// replyKey names a delivery that may be answered.
-type replyKey struct {
-	run journal.ID
-	seq int64
-}
-
-// AwaitReply waits for the answer to a delivery. An answer that is given in this process is passed on at once; for others the database is asked from
-// time to time.
-func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplied, error) {
-	key, ch := replyKey{r.Run, r.Seq}, make(chan *journal.HookReplied, 1)
-	e.mu.Lock()
-	e.replies[key] = append(e.replies[key], ch)
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.replies[key] = slices.DeleteFunc(e.replies[key], func(c chan *journal.HookReplied) bool { return c == ch })
-		if len(e.replies[key]) == 0 {
-			delete(e.replies, key)
-		}
-	}()
-	page := store.Page{Cursor: store.NumberCursor(store.CursorEvents, 0, r.Seq)} // it comes later than what it answers
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
-		d, err := e.findReply(ctx, r, &page)
-		if err != nil || d != nil {
-			return d, err
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case d := <-ch:
-			timer.Stop()
-			return d, nil
-		case <-timer.C:
-		case <-e.ended:
-			timer.Stop()
-			return nil, errStopped()
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// findReply reads the answer to a delivery, from the page on, which it moves. A run that has ended gives none any more.
-func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*journal.HookReplied, error) {
-	run, err := e.store.Run(ctx, e.cfg.Namespace, r.Run, store.ResolveNone)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: r.Run, Entity: r.Hook, Resolve: store.ResolveAll}, *page)
-		if err != nil {
-			return nil, err
-		}
-		for i := range list.Data {
-			switch d := list.Data[i].Data.(type) {
-			case *journal.HookReplied:
-				if d.To == r.Seq {
-					return d, nil
-				}
-			case *journal.HookDisposed:
-				return nil, cairnerr.Errorf(cairnerr.CodeHookNotFound, "the hook was closed without an answer")
-			}
-		}
-		page.Cursor = cmp.Or(list.Cursor, page.Cursor)
-		if !list.HasMore {
-			break
-		}
-	}
-	if run.Status.Terminal() {
-		return nil, cairnerr.Errorf(cairnerr.CodeRunGone, "the run ended without an answer")
-	}
-	return nil, nil //nolint:nilnil // no answer yet
-}
-
-// replied passes answers that are durable on to those who wait for them.
-func (e *Engine) replied(run journal.ID, events []journal.Event) {
-	for i := range events {
-		d, ok := events[i].Data.(*journal.HookReplied)
-		if !ok {
-			continue
-		}
-		e.mu.Lock()
-		waiting := e.replies[replyKey{run, d.To}]
-		e.mu.Unlock()
-		for _, ch := range waiting {
-			select {
-			case ch <- d:
-			default:
-			}
-		}
-	}
-}
-
 // Cancel asks a run to stop: its context ends, and its clean-up runs.
 func (e *Engine) Cancel(ctx context.Context, run journal.ID, reason, actor string) error {
 	ended, err := e.cancelPending(ctx, run, reason, actor)
@@ -391,7 +295,9 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 	end := &journal.RunCancelled{Reason: reason, Actor: actor}
 	res, err := e.tell(ctx, run, end, journal.ID{})
 	if err == nil {
-		e.observeEnd(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, res.Run, end, e.headersOf(ctx, run))
+		key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+		e.observeEnd(key, res.Run, end, e.headersOf(ctx, run))
+		e.announce(key, res.Run, end)
 	}
 	if err != nil && cairnerr.CodeOf(err) != cairnerr.CodeRunEnded {
 		return err

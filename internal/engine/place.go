@@ -115,6 +115,7 @@ func (e *Engine) rests(x *exec) (over *exec) {
 	defer e.mu.Unlock()
 	if e.execs[x.key] == x {
 		e.move(x, placeWaiting)
+		e.releasedRun(x.key)
 	}
 	e.cleared(x)
 	if len(e.waiting.byRun) > max(e.cfg.MaxWaiting, 0) {

@@ -21,9 +21,9 @@ func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) 
 	e.recent.put(key, &ended)
 	parent := e.execs[store.RunKey{Namespace: key.Namespace, Run: run.Parent}]
 	e.mu.Unlock()
-	for _, ch := range waiting {
+	for _, w := range waiting {
 		own := ended
-		ch <- &own
+		w.over <- &own
 	}
 	if parent != nil {
 		own := ended
@@ -32,54 +32,72 @@ func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) 
 	}
 }
 
-// Wait waits until a run has ended, and returns it with its output or error. A run that ends in this process is told at once; for
-// others the database is asked from time to time.
+// Wait waits until a run has ended, and returns it with its output or error. When the run ends in this process, the
+// caller is told from memory. It reads the database only if this process does not own the run, or if there is news: see
+// watchRuns.
 func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
 	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
 	n := e.numbers.Add(1)
 	var paused journal.Time // by hand: somebody means it to go on
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, e.cfg.Poll) {
-		ended, over, here := e.over(key)
+	for look := false; ; look = true {
+		ended, w := e.awaitRun(key, look, paused)
 		if ended != nil {
 			return ended, nil
 		}
-		look := !here || pause > 10*time.Millisecond // another process may have ended the run
-		if look {
+		if look = look || w.watched; look {
+			stopped := e.hasEnded()
 			run, err := e.store.Run(ctx, key.Namespace, id, store.ResolveAll)
 			if err == nil && run.ParkedAt != 0 && run.ParkedAt != paused {
 				paused, err = e.pausedAt(ctx, run)
 			}
+			if err == nil && !run.Status.Terminal() {
+				err = stopped
+			}
 			if err != nil || run.Status.Terminal() {
-				e.notOver(key, over)
+				e.leaveRun(key, w)
 				return run, err
 			}
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case ended = <-over: // nil if the execution here is over for another reason
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-e.ended:
-		}
-		timer.Stop()
-		e.turns.Take("wait", n)
-		e.notOver(key, over)
-		if ended == nil {
-			select {
-			case ended = <-over: // it has come, too
-			default:
-			}
-		}
-		if ended != nil {
-			return ended, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err := e.hasEnded(); err != nil && look {
-			return nil, err
+		ended, err := e.told(ctx, w, n)
+		e.leaveRun(key, w)
+		if ended != nil || err != nil {
+			return ended, err
 		}
 	}
+}
+
+// runWaiter is a caller that waits for a run.
+type runWaiter struct {
+	over    chan *journal.Run // gets the run when it ends here; it is closed if there may be something to read
+	watched bool              // watchRuns looks at the run
+	paused  journal.Time      // since when the run was paused by hand, as far as the caller knows
+}
+
+// told waits until a caller is told of the end of its run. It returns nothing if the caller has to look.
+func (e *Engine) told(ctx context.Context, w *runWaiter, n int64) (ended *journal.Run, err error) {
+	var look <-chan time.Time
+	if !w.watched { // this process owns the run, but it may be declared dead, or another one may end the run
+		timer := time.NewTimer(e.cfg.Poll)
+		defer timer.Stop()
+		look = timer.C
+	}
+	select {
+	case ended = <-w.over:
+	case <-look:
+	case <-ctx.Done():
+	case <-e.ended:
+	}
+	e.turns.Take("wait", n)
+	if ended == nil {
+		select {
+		case ended = <-w.over: // it has come, too
+		default:
+		}
+	}
+	if ended == nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return ended, nil
 }
 
 // hasEnded is the error of who waits for something when the engine was stopped.
@@ -103,29 +121,32 @@ func (e *Engine) pausedAt(ctx context.Context, run *journal.Run) (journal.Time, 
 	return run.ParkedAt, err
 }
 
-// over returns a run that ended here lately, or a channel that gets it when it ends in this process, and is closed when its execution here is
-// over for another reason; and whether it is executed here.
-func (e *Engine) over(key store.RunKey) (run *journal.Run, over chan *journal.Run, here bool) {
+// awaitRun returns a run that ended here lately, or begins to wait for it. A run that this process does not own is
+// watched in the database, and so is any other if the caller asks for that.
+func (e *Engine) awaitRun(key store.RunKey, watch bool, paused journal.Time) (*journal.Run, *runWaiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if run := e.recent.get(key); run != nil {
-		return run, nil, true
+		return run, nil
 	}
-	over = make(chan *journal.Run, 1)
-	e.results[key] = append(e.results[key], over)
-	return nil, over, e.execs[key] != nil
+	w := &runWaiter{over: make(chan *journal.Run, 1), watched: watch || !e.owns(key), paused: paused}
+	e.results[key] = append(e.results[key], w)
+	if w.watched {
+		e.watchRun(key)
+	}
+	return nil, w
 }
 
-// notOver takes back what over has arranged.
-func (e *Engine) notOver(key store.RunKey, ch chan *journal.Run) {
+// leaveRun ends waiting.
+func (e *Engine) leaveRun(key store.RunKey, w *runWaiter) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	waiting := slices.DeleteFunc(e.results[key], func(c chan *journal.Run) bool { return c == ch })
-	if len(waiting) == 0 {
-		delete(e.results, key)
-	} else {
+	if waiting := slices.DeleteFunc(e.results[key], func(o *runWaiter) bool { return o == w }); len(waiting) > 0 {
 		e.results[key] = waiting
+		return
 	}
+	delete(e.results, key)
+	e.unwatchRun(key)
 }
 
 // The most that is remembered of runs that ended here.

@@ -3,6 +3,9 @@ package store
 import (
 	"context"
 	"sync"
+	"sync/atomic"
+
+	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
 // Hints merges hints that nobody has read yet, so that whoever gives one never waits.
@@ -64,4 +67,58 @@ func (h *Hints[K]) take() (hint K, ok bool) {
 		return hint, true
 	}
 	return hint, false
+}
+
+// RunListeners are the listeners of one process for hints about runs. The zero value has none.
+type RunListeners struct {
+	count     atomic.Int32
+	mu        sync.Mutex
+	listeners map[*runListener]struct{}
+}
+
+type runListener struct {
+	own   func(writer journal.ID) bool
+	hints *Hints[journal.ID]
+}
+
+// Listen adds a listener until ctx ends; then it calls left. A listener is not told of what own says is its own writer;
+// nil: it is told of every writer.
+func (l *RunListeners) Listen(ctx context.Context, own func(writer journal.ID) bool, left func()) <-chan journal.ID {
+	r, out := &runListener{own: own, hints: NewHints[journal.ID]()}, make(chan journal.ID)
+	l.mu.Lock()
+	if l.listeners == nil {
+		l.listeners = map[*runListener]struct{}{}
+	}
+	l.listeners[r] = struct{}{}
+	l.count.Add(1)
+	l.mu.Unlock()
+	go func() {
+		defer func() {
+			l.mu.Lock()
+			delete(l.listeners, r)
+			l.count.Add(-1)
+			l.mu.Unlock()
+			left()
+		}()
+		r.hints.Deliver(ctx, out)
+	}()
+	return out
+}
+
+// Len returns how many listen.
+func (l *RunListeners) Len() int { return int(l.count.Load()) }
+
+// Tell hints at what a writer has written about runs. It never blocks.
+func (l *RunListeners) Tell(writer journal.ID, runs ...journal.ID) {
+	if len(runs) == 0 || l.Len() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.listeners {
+		if r.own != nil && r.own(writer) {
+			continue // it knows
+		}
+		r.hints.Give(runs...)
+	}
 }

@@ -47,14 +47,6 @@ func (p Page) Size() (int, error) {
 	}
 }
 
-// CheckCount refuses a read of more rows than a page may have.
-func CheckCount(n int) error {
-	if n > MaxLimit {
-		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "%d ids; at most %d are allowed", n, MaxLimit)
-	}
-	return nil
-}
-
 // CursorKind tells the cursors of different lists apart, so that one is not taken for another.
 type CursorKind byte
 

@@ -19,8 +19,8 @@ type Reader interface {
 
 	// Run returns a run.
 	Run(ctx context.Context, namespace string, id journal.ID, r Resolve) (*journal.Run, error)
-	// RunStatuses returns the statuses of some runs, at most [MaxLimit]. A run that does not exist is left out.
-	RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (Statuses, error)
+	// Heads returns how far runs have come, in any order, with one statement for all. A missing run is left out.
+	Heads(ctx context.Context, namespace string, ids []journal.ID) ([]RunHead, error)
 	// Runs lists runs by id, which is by time of creation.
 	Runs(ctx context.Context, namespace string, f RunFilter, p Page) (List[*journal.Run], error)
 	// Journal returns the run and all events after a position, unpaged, from one moment: what replay needs.
@@ -75,9 +75,6 @@ type Reader interface {
 	// Streams lists the streams of a run by name.
 	Streams(ctx context.Context, namespace string, run journal.ID) ([]StreamInfo, error)
 }
-
-// Statuses are those of runs, by their ids.
-type Statuses map[journal.ID]journal.Status
 
 // Resolve says whether a reader fetches the user's payloads.
 type Resolve bool
@@ -159,6 +156,14 @@ func (f *RunFilter) SortRuns(runs []*journal.Run, desc bool) {
 		}
 		return c
 	})
+}
+
+// RunHead is how far a run has come: what somebody who waits for it has to know.
+type RunHead struct {
+	Run      journal.ID
+	Status   journal.Status
+	ParkedAt journal.Time
+	Seq      int64 // the last event
 }
 
 // DueFilter chooses runs that are due.

@@ -125,6 +125,8 @@ type Changes struct {
 	Streams []StreamChange
 	// StreamHints asks for a hint to those who listen for streams of these runs, besides those of Streams.
 	StreamHints []journal.ID
+	// RunHints asks for a hint to those who listen for news of these runs.
+	RunHints []journal.ID
 }
 
 // RunKey names a run.
@@ -168,4 +170,7 @@ type Notifier interface {
 	// is not known. It costs something while it lasts, also if nothing happens. Of what own says is the listener's own writer it is not told, as far as
 	// that is known; nil: of nobody's.
 	ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error)
+	// ListenRuns does the same for news of runs that callers wait for: that they have ended, were parked, or have
+	// answered a request.
+	ListenRuns(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error)
 }

@@ -35,6 +35,10 @@ func (f *fake) Notifier() store.Notifier { return f }
 
 func (f *fake) Listen(context.Context) (<-chan string, error) { return nil, nil } //nolint:nilnil // not used
 
+func (f *fake) ListenRuns(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
+	return nil, nil //nolint:nilnil // not used
+}
+
 func (f *fake) ListenStreams(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
 	if f.silent {
 		return make(chan journal.ID), nil

@@ -66,9 +66,9 @@ func (s *shaky) Run(ctx context.Context, namespace string, id journal.ID, r stor
 	return met(ctx, s, pointRead, func() (*journal.Run, error) { return s.Store.Run(ctx, namespace, id, r) })
 }
 
-// RunStatuses implements [store.Reader].
-func (s *shaky) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
-	return met(ctx, s, pointRead, func() (store.Statuses, error) { return s.Store.RunStatuses(ctx, namespace, ids) })
+// Heads implements [store.Reader].
+func (s *shaky) Heads(ctx context.Context, namespace string, ids []journal.ID) ([]store.RunHead, error) {
+	return met(ctx, s, pointRead, func() ([]store.RunHead, error) { return s.Store.Heads(ctx, namespace, ids) })
 }
 
 // Runs implements [store.Reader].
@@ -158,26 +158,40 @@ func (n *shakyNotifier) Listen(ctx context.Context) (<-chan string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(chan string, 1)
-	n.s.p.slot.w.work.Go(func() {
+	return shake(n.s, "hint", in), nil
+}
+
+// ListenRuns implements [store.Notifier] in the same way.
+func (n *shakyNotifier) ListenRuns(ctx context.Context, own func(journal.ID) bool) (<-chan journal.ID, error) {
+	in, err := n.Notifier.ListenRuns(ctx, own)
+	if err != nil {
+		return nil, err
+	}
+	return shake(n.s, "hint at a run", in), nil
+}
+
+// shake passes hints on, most of them.
+func shake[T any](s *shaky, who string, in <-chan T) <-chan T {
+	out := make(chan T, 1)
+	s.p.slot.w.work.Go(func() {
 		defer close(out)
 		for hint := range in {
-			if n.s.p.turn("hint", 0); !n.s.p.isDead() {
-				n.pass(hint, out)
+			if s.p.turn(who, 0); !s.p.isDead() {
+				pass(s, hint, out)
 			}
 		}
 	})
-	return out, nil
+	return out
 }
 
-func (n *shakyNotifier) pass(hint string, out chan<- string) {
+func pass[T any](s *shaky, hint T, out chan<- T) {
 	give := func() {
 		select {
 		case out <- hint:
 		default: // one is there that nobody has taken
 		}
 	}
-	f, pace := n.s.p.slot.next(pointHint)
+	f, pace := s.p.slot.next(pointHint)
 	if f.Kind == faultDelay {
 		pace += f.For
 	}
@@ -186,7 +200,7 @@ func (n *shakyNotifier) pass(hint string, out chan<- string) {
 		give()
 	}
 	if f.Kind == faultDuplicated {
-		time.Sleep(n.s.p.slot.pause(pace))
+		time.Sleep(s.p.slot.pause(pace))
 		give()
 	}
 }

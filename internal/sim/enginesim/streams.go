@@ -56,6 +56,10 @@ func (deafNotifier) ListenStreams(context.Context, func(journal.ID) bool) (<-cha
 	return nil, errors.New("deaf")
 }
 
+func (deafNotifier) ListenRuns(context.Context, func(journal.ID) bool) (<-chan journal.ID, error) {
+	return nil, errors.New("deaf")
+}
+
 // readers follow the stream of a run while processes die.
 type readers struct {
 	world   *world

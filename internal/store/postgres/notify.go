@@ -5,12 +5,10 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -24,18 +22,19 @@ type notifier struct {
 	receiver  *receiver // nil: nobody listens
 	closed    bool
 
-	heard           atomic.Int32 // streamListeners
-	streamListeners map[*streamListener]struct{}
-	self            string                  // tells hints of this process from those of others
-	unsent          map[journal.ID]struct{} // runs with news in their streams that other processes were not told yet
-	sending         bool
+	self        string // tells hints of this process from those of others
+	streams     store.RunListeners
+	streamHints hintSender
+	runs        store.RunListeners
+	runHints    hintSender
 }
 
 func newNotifier(s *Store) *notifier {
-	return &notifier{
-		store: s, channel: "cairn_" + s.cfg.Schema, listeners: map[*store.Hints[string]]struct{}{},
-		streamListeners: map[*streamListener]struct{}{}, unsent: map[journal.ID]struct{}{}, self: rand.Text(),
-	}
+	n := &notifier{store: s, channel: "cairn_" + s.cfg.Schema, self: rand.Text()}
+	n.listeners = map[*store.Hints[string]]struct{}{}
+	n.streamHints = hintSender{n: n, channel: n.channel + streamChannel}
+	n.runHints = hintSender{n: n, channel: n.channel + runChannel, gap: runHintGap}
+	return n
 }
 
 // Listen implements [store.Notifier]. When it returns, the server is asked for hints, unless it cannot be reached: then it will be asked again
@@ -94,7 +93,7 @@ func (n *notifier) leave(l *store.Hints[string]) {
 
 // idle gives the connection back if nobody listens. The lock is held.
 func (n *notifier) idle() {
-	if len(n.listeners) == 0 && len(n.streamListeners) == 0 && n.receiver != nil {
+	if len(n.listeners) == 0 && n.streams.Len() == 0 && n.runs.Len() == 0 && n.receiver != nil {
 		n.receiver.stop()
 		n.receiver = nil
 	}
@@ -155,7 +154,7 @@ func (r *receiver) receive(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(ctx)
 	}()
-	for _, channel := range []string{r.n.channel, r.n.channel + streamChannel} {
+	for _, channel := range []string{r.n.channel, r.n.channel + streamChannel, r.n.channel + runChannel} {
 		if _, err := conn.Exec(ctx, `listen `+pgx.Identifier{channel}.Sanitize()); err != nil {
 			return err
 		}
@@ -166,10 +165,13 @@ func (r *receiver) receive(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if hint.Channel == r.n.channel {
+		switch hint.Channel {
+		case r.n.channel:
 			r.n.tell(hint.Payload)
-		} else {
-			r.n.received(hint.Payload)
+		case r.n.channel + streamChannel:
+			r.n.received(hint.Payload, &r.n.streams)
+		default:
+			r.n.received(hint.Payload, &r.n.runs)
 		}
 	}
 }

@@ -72,30 +72,6 @@ func (s *Store) Run(ctx context.Context, namespace string, id journal.ID, r stor
 	return runs[0], nil
 }
 
-// RunStatuses implements [store.Reader].
-func (s *Store) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
-	if err := store.CheckCount(len(ids)); err != nil {
-		return nil, err
-	}
-	ns, ok, err := s.namespaceNo(ctx, namespace)
-	if err != nil || !ok || len(ids) == 0 {
-		return nil, err
-	}
-	wanted := make([][16]byte, len(ids))
-	for i, id := range ids {
-		wanted[i] = id
-	}
-	statuses := make(store.Statuses, len(ids))
-	err = s.each(ctx, func(rows pgx.Rows) error {
-		var id journal.ID
-		var status int16
-		err := rows.Scan(scanID{&id}, &status)
-		statuses[id] = journal.Status(status)
-		return err
-	}, `select id, status from runs where ns = $1 and id = any($2)`, ns, wanted)
-	return statuses, err
-}
-
 // runs reads whole runs, with their payloads if asked for.
 func (s *Store) runs(ctx context.Context, r store.Resolve, from, where string, args ...any) ([]*journal.Run, error) {
 	query := `select (select e.at from events e where e.run = r.no order by e.seq desc limit 1),

@@ -50,6 +50,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	w.numbers = append(w.numbers, more...)
 	w.wakeMissed(ctx, t.now)
 	w.wroteStreams(ctx, changes)
+	w.store.notifier.wroteRuns(ctx, w.incarnation, changes.RunHints)
 	return nil
 }
 

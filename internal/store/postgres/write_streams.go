@@ -192,8 +192,8 @@ func (w *Writer) wroteStreams(ctx context.Context, changes *store.Changes) {
 	}
 	n := w.store.notifier
 	n.wroteStreams(ctx, w.incarnation, append(runs, changes.StreamHints...))
-	if n.heard.Load() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
-		n.tellStreams(w.incarnation, store.AddChangedRuns(nil, changes))
+	if n.streams.Len() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
+		n.streams.Tell(w.incarnation, store.AddChangedRuns(nil, changes)...)
 	}
 }
 

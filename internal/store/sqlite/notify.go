@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
@@ -12,6 +13,7 @@ type hub struct {
 	store     *Store
 	mu        sync.Mutex
 	listeners map[*store.Hints[string]]struct{}
+	runs      store.RunListeners
 	streams   streamHub
 }
 
@@ -46,4 +48,9 @@ func (h *hub) tell(namespaces []string) {
 	for l := range h.listeners {
 		l.Give(namespaces...)
 	}
+}
+
+// ListenRuns implements [store.Notifier].
+func (h *hub) ListenRuns(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error) {
+	return h.runs.Listen(ctx, own, func() {}), nil
 }

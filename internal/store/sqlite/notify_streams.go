@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -14,16 +13,9 @@ import (
 // streamHub carries hints about streams: those of this process by name. That another process has written something shows in the file's version, which
 // is looked at again and again, but only while somebody listens.
 type streamHub struct {
-	heard     atomic.Int32 // listeners
-	mu        sync.Mutex
-	listeners map[*streamListener]struct{}
-	stop      context.CancelFunc // ends the look at the file's version
-}
-
-// streamListener is somebody who reads streams.
-type streamListener struct {
-	own   func(writer journal.ID) bool
-	hints *store.Hints[journal.ID]
+	store.RunListeners
+	mu   sync.Mutex
+	stop context.CancelFunc // ends the look at the file's version
 }
 
 // versionPause is how often the file's version is looked at. A look reads a few bytes of shared memory.
@@ -31,51 +23,23 @@ const versionPause = 2 * time.Millisecond
 
 // ListenStreams implements [store.Notifier].
 func (h *hub) ListenStreams(ctx context.Context, own func(writer journal.ID) bool) (<-chan journal.ID, error) {
-	l := &streamListener{own: own, hints: store.NewHints[journal.ID]()}
 	s := &h.streams
 	s.mu.Lock()
-	if s.listeners == nil {
-		s.listeners = map[*streamListener]struct{}{}
-	}
-	s.listeners[l] = struct{}{}
-	s.heard.Add(1)
+	defer s.mu.Unlock()
+	out := s.Listen(ctx, own, h.leftStreams)
 	if s.stop == nil && h.store.path != "" { // nobody else can write to a database in memory
 		s.stop = h.store.asides.run(ctx, h.watchVersion)
 	}
-	s.mu.Unlock()
-	out := make(chan journal.ID)
-	go func() {
-		defer h.leaveStreams(l)
-		l.hints.Deliver(ctx, out)
-	}()
 	return out, nil
 }
 
-func (h *hub) leaveStreams(l *streamListener) {
+func (h *hub) leftStreams() {
 	s := &h.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.listeners, l)
-	s.heard.Add(-1)
-	if len(s.listeners) == 0 && s.stop != nil {
+	if s.Len() == 0 && s.stop != nil {
 		s.stop()
 		s.stop = nil
-	}
-}
-
-// tellStreams hints that a writer has written to streams of these runs. It never blocks.
-func (h *hub) tellStreams(writer journal.ID, runs []journal.ID) {
-	if len(runs) == 0 {
-		return
-	}
-	s := &h.streams
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for l := range s.listeners {
-		if l.own != nil && l.own(writer) {
-			continue // it knows
-		}
-		l.hints.Give(runs...)
 	}
 }
 
@@ -92,7 +56,7 @@ func (h *hub) watchVersion(ctx context.Context) {
 		case <-tick.C:
 		}
 		if v.moved(ctx) {
-			h.tellStreams(journal.ID{}, []journal.ID{{}})
+			h.streams.Tell(journal.ID{}, journal.ID{})
 		}
 	}
 }

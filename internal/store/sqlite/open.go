@@ -47,7 +47,9 @@ type Store struct {
 	witness store.Witness
 	asides  asides
 	readers atomic.Pointer[sql.DB]
-	closed  atomic.Bool
+	// prepared are statements of the readers.
+	prepared prepared
+	closed   atomic.Bool
 	// statements counts what writers have executed.
 	statements atomic.Int64
 

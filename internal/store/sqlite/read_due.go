@@ -29,7 +29,7 @@ func (s *Store) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, err
 	}
 	args := append([]any{int64(f.From), int64(f.Now), f.Owner[:]}, workflows...)
 	var due []store.DueRun
-	err = s.each(ctx, s.db(), 3, func(row []driver.Value) error {
+	err = s.each(ctx, s.often(), 3, func(row []driver.Value) error {
 		due = append(due, store.DueRun{Namespace: f.Namespace, Run: asID(row[0]), Owner: asID(row[1]), WakeAt: asTime(row[2])})
 		return nil
 	}, `select id, owner, wake_at from cairn_runs indexed by cairn_runs_due
@@ -41,7 +41,7 @@ func (s *Store) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, err
 // NextDue implements [store.Reader].
 func (s *Store) NextDue(ctx context.Context, after journal.Time) (journal.Time, error) {
 	var next journal.Time
-	err := s.each(ctx, s.db(), 1, func(row []driver.Value) error { next = asTime(row[0]); return nil },
+	err := s.each(ctx, s.often(), 1, func(row []driver.Value) error { next = asTime(row[0]); return nil },
 		`select wake_at from cairn_runs indexed by cairn_runs_due where wake_at > ? order by wake_at limit 1`, int64(after))
 	return next, err
 }

@@ -46,7 +46,7 @@ func (s *Store) runRef(ctx context.Context, namespace string, id journal.ID) (re
 		return 0, 0, false, err
 	}
 	ok = false
-	err = s.each(ctx, s.db(), 2, func(row []driver.Value) error {
+	err = s.each(ctx, s.often(), 2, func(row []driver.Value) error {
 		ref, dialect, ok = asInt(row[0]), journal.Dialect(asInt(row[1])), true
 		return nil
 	}, `select no, dialect from cairn_runs where ns = ? and id = ?`, ns, id[:])
@@ -114,7 +114,7 @@ func (s *Store) Events(ctx context.Context, namespace string, f store.EventFilte
 	}
 	args = append(args, bounds(p, seq), limit+1)
 	var events []store.RunEvent
-	err = s.each(ctx, s.db(), eventColumnCount, func(row []driver.Value) error {
+	err = s.each(ctx, s.often(), eventColumnCount, func(row []driver.Value) error {
 		e, err := scanEvent(row)
 		withEntity(f.Run, &e)
 		events = append(events, store.RunEvent{Run: f.Run, Dialect: dialect, Event: e})

@@ -22,7 +22,7 @@ func (s *Store) Run(ctx context.Context, namespace string, id journal.ID, r stor
 	if !ok {
 		return nil, store.RunNotFound(id)
 	}
-	runs, err := s.runs(ctx, r, `where r.ns = ? and r.id = ?`, ns, id[:])
+	runs, err := s.runs(ctx, s.often(), r, `where r.ns = ? and r.id = ?`, ns, id[:])
 	if err != nil {
 		return nil, err
 	}
@@ -30,28 +30,6 @@ func (s *Store) Run(ctx context.Context, namespace string, id journal.ID, r stor
 		return nil, store.RunNotFound(id)
 	}
 	return runs[0], nil
-}
-
-// RunStatuses implements [store.Reader].
-func (s *Store) RunStatuses(ctx context.Context, namespace string, ids []journal.ID) (store.Statuses, error) {
-	if err := store.CheckCount(len(ids)); err != nil {
-		return nil, err
-	}
-	ns, ok, err := s.namespaceNo(ctx, namespace)
-	if err != nil || !ok || len(ids) == 0 {
-		return nil, err
-	}
-	args := make([]any, 1, len(ids)+1)
-	args[0] = ns
-	for i := range ids {
-		args = append(args, ids[i][:])
-	}
-	statuses := make(store.Statuses, len(ids))
-	err = s.each(ctx, s.db(), 2, func(row []driver.Value) error {
-		statuses[asID(row[0])] = journal.Status(asInt(row[1]))
-		return nil
-	}, `select id, status from cairn_runs indexed by cairn_runs_id where ns = ? and id in (`+marks(len(ids))+`)`, args...)
-	return statuses, err
 }
 
 // Runs implements [store.Reader].
@@ -87,7 +65,7 @@ func (s *Store) Runs(ctx context.Context, namespace string, f store.RunFilter, p
 		return none, err
 	}
 	_, order := direction(p)
-	runs, err := s.runs(ctx, store.ResolveNone, `where r.no in (`+marks(len(ids))+`) order by r.id `+order, ids...)
+	runs, err := s.runs(ctx, s.db(), store.ResolveNone, `where r.no in (`+marks(len(ids))+`) order by r.id `+order, ids...)
 	if err != nil {
 		return none, err
 	}
@@ -256,7 +234,7 @@ func firstID(t journal.Time) journal.ID {
 func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
 
 // runs reads whole runs, with their payloads if asked for.
-func (s *Store) runs(ctx context.Context, r store.Resolve, where string, args ...any) ([]*journal.Run, error) {
+func (s *Store) runs(ctx context.Context, q querier, r store.Resolve, where string, args ...any) ([]*journal.Run, error) {
 	query := `select ` + runColumns + `,
 		(select at from cairn_events e where e.run = r.no order by seq desc limit 1),
 		(select ` + payloadColumn(`input`, r) + ` from cairn_events e where e.run = r.no and e.seq = 1),
@@ -264,7 +242,7 @@ func (s *Store) runs(ctx context.Context, r store.Resolve, where string, args ..
 		(select json_group_object(key, value) from cairn_attributes a where a.run = r.no)
 		from cairn_runs r left join cairn_events z on z.run = r.no and z.seq = r.end_seq ` + where
 	var runs []*journal.Run
-	err := s.each(ctx, s.db(), runColumnCount+6, func(row []driver.Value) error {
+	err := s.each(ctx, q, runColumnCount+6, func(row []driver.Value) error {
 		run, _, err := scanRun(row)
 		if err != nil {
 			return err

@@ -58,6 +58,10 @@ func TestReadersGoOnWhileTheFileIsReopened(t *testing.T) {
 					t.Errorf("read: %v", err)
 					return
 				}
+				if _, err := st.NextDue(t.Context(), 1); err != nil { // its statement is prepared
+					t.Errorf("read with a prepared statement: %v", err)
+					return
+				}
 			}
 		})
 	}

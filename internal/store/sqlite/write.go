@@ -37,6 +37,7 @@ func (t *tx) Commit(ctx context.Context, changes *store.Changes) error {
 	}
 	t.w.store.ckpt.committed(ctx, changes)
 	t.w.store.hub.tell(changes.Notify)
+	t.w.store.hub.runs.Tell(t.w.incarnation, changes.RunHints...)
 	t.wroteStreams(changes, streams)
 	return nil
 }

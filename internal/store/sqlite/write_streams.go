@@ -130,10 +130,10 @@ func (t *tx) wroteStreams(changes *store.Changes, nos []int64) {
 		}
 	}
 	runs = append(runs, changes.StreamHints...)
-	if t.w.store.hub.streams.heard.Load() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
+	if t.w.store.hub.streams.Len() > 0 { // who reads a stream wants to know of the end of its run, and of a new owner
 		runs = store.AddChangedRuns(runs, changes)
 	}
-	t.w.store.hub.tellStreams(t.w.incarnation, runs)
+	t.w.store.hub.streams.Tell(t.w.incarnation, runs...)
 }
 
 const (

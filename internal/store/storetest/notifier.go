@@ -12,6 +12,7 @@ import (
 var notifierTests = []test{
 	{"EndsWithContext", notifierEnds},
 	{"Hears", notifierHears},
+	{"HearsOfRuns", notifierHearsOfRuns},
 	{"Merges", notifierMerges},
 }
 
@@ -80,4 +81,38 @@ func notifierMerges(b *bench) {
 		heard[hint(b, hints)]++
 	}
 	require.Less(b, heard[b.ns], commits, "merged")
+}
+
+func notifierHearsOfRuns(b *bench) {
+	ctx, cancel := context.WithCancel(b.ctx())
+	all, err := b.store.Notifier().ListenRuns(ctx, nil)
+	require.NoError(b, err)
+	others, err := b.store.Notifier().ListenRuns(ctx, func(writer journal.ID) bool { return writer == b.self })
+	require.NoError(b, err)
+	own, other := b.mint(), b.mint()
+	require.NoError(b, b.commit(&store.Changes{Notify: []string{b.ns}, RunHints: []journal.ID{own}}))
+	awaitHint(b, all, own, false)
+	another := *b
+	another.open(b.store)
+	require.NoError(b, another.commit(&store.Changes{Notify: []string{b.ns}, RunHints: []journal.ID{other}}))
+	for _, hints := range []<-chan journal.ID{all, others} {
+		for got := (journal.ID{}); got != other; { // other tests of the store give hints, too
+			select {
+			case got = <-hints:
+				require.NotEqual(b, own, got, "a listener is not told of its own writer, and nobody twice")
+			case <-b.ctx().Done():
+				require.Fail(b, "no hint")
+			}
+		}
+	}
+	cancel()
+	for _, hints := range []<-chan journal.ID{all, others} {
+		for open := true; open; {
+			select {
+			case _, open = <-hints:
+			case <-b.ctx().Done():
+				require.Fail(b, "the channel stays open")
+			}
+		}
+	}
 }

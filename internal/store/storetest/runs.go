@@ -22,7 +22,6 @@ var runTests = []test{
 	{"NotFound", runNotFound},
 	{"ParkedAndCancelling", runParked},
 	{"StartKey", runStartKey},
-	{"Statuses", runStatuses},
 }
 
 func (b *bench) run(id journal.ID) *journal.Run {
@@ -337,42 +336,4 @@ func runStartKey(b *bench) {
 		found[r.ID] = true
 	}
 	require.Len(b, found, 2, "refused and repeated starts leave nothing: %v", maps.Keys(found))
-}
-
-func runStatuses(b *bench) {
-	running, world, ended := b.start(journal.Engine), b.start(journal.World3), b.start(journal.Engine)
-	b.write(ended, plain(&journal.RunFailed{Error: &cairnerr.Error{Code: "x"}}))
-	pending := b.mint()
-	b.must(&journal.Command{Run: pending, Events: []journal.Event{plain(birth(journal.Engine))}})
-	deleted := b.start(journal.Engine)
-	b.write(deleted, plain(&journal.RunCompleted{}))
-	require.NoError(b, b.store.Delete(b.ctx(), b.ns, deleted))
-
-	all := []journal.ID{ended, deleted, running, pending, b.mint(), world, running}
-	want := store.Statuses{
-		running: journal.StatusRunning, world: journal.StatusRunning,
-		ended: journal.StatusFailed, pending: journal.StatusPending,
-	}
-	got, err := b.store.RunStatuses(b.ctx(), b.ns, all)
-	require.NoError(b, err)
-	require.Equal(b, want, got)
-	for _, namespace := range []string{b.foreign().ns, "never seen"} {
-		got, err = b.store.RunStatuses(b.ctx(), namespace, all)
-		require.NoError(b, err)
-		require.Empty(b, got)
-	}
-	got, err = b.store.RunStatuses(b.ctx(), b.ns, nil)
-	require.NoError(b, err)
-	require.Empty(b, got)
-
-	many := make([]journal.ID, store.MaxLimit+1)
-	for i := range many {
-		many[i] = b.mint()
-	}
-	many[store.MaxLimit-1] = running
-	got, err = b.store.RunStatuses(b.ctx(), b.ns, many[:store.MaxLimit])
-	require.NoError(b, err)
-	require.Equal(b, store.Statuses{running: journal.StatusRunning}, got)
-	_, err = b.store.RunStatuses(b.ctx(), b.ns, many)
-	requireCode(b, cairnerr.CodeLimitExceeded, err)
 }

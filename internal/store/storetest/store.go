@@ -41,6 +41,7 @@ func readAll(ctx context.Context, s store.Store, ns string, id journal.ID) map[s
 	errs := map[string]error{}
 	_, errs["Namespaces"] = s.Namespaces(ctx)
 	_, errs["Run"] = s.Run(ctx, ns, id, store.ResolveAll)
+	_, errs["Heads"] = s.Heads(ctx, ns, []journal.ID{id})
 	_, errs["Runs"] = s.Runs(ctx, ns, store.RunFilter{}, store.Page{})
 	_, errs["Journal"] = s.Journal(ctx, ns, id, 0)
 	_, errs["Event"] = s.Event(ctx, ns, id, 1, store.ResolveAll)

@@ -50,6 +50,7 @@ func Run(t *testing.T, f Factory) {
 		{"Delete", deleteTests},
 		{"Due", dueTests},
 		{"Events", eventTests},
+		{"Heads", headTests},
 		{"Hooks", hookTests},
 		{"Join", joinTests},
 		{"Lease", leaseTests},
