@@ -82,26 +82,22 @@ func TestTimeAndRandomnessReplay(t *testing.T) {
 		var executions []drawn
 		wf := cairn.NewWorkflow("draw", func(ctx cairn.Context, _ int) (drawn, error) {
 			var d drawn
-			draw := func() error {
+			draw := func() {
 				id := cairn.NewID(ctx)
 				random := cairn.Rand(ctx)
 				d.Times, d.IDs, d.N = append(d.Times, cairn.Now(ctx)), append(d.IDs, id), append(d.N, random.Uint64(), random.Uint64())
-				return nil
 			}
 			defer func() { mu.Lock(); executions = append(executions, d); mu.Unlock() }()
-			if err := draw(); err != nil {
-				return d, err
-			}
+			draw()
 			if _, err := cairn.Do(ctx, "step", func(context.Context) (int, error) { time.Sleep(5 * time.Millisecond); return 0, nil }); err != nil {
 				return d, err
 			}
-			if err := draw(); err != nil {
-				return d, err
-			}
+			draw()
 			if err := cairn.Sleep(ctx, 20*time.Millisecond); err != nil {
 				return d, err
 			}
-			return d, draw()
+			draw()
+			return d, nil
 		})
 		out, err := result(t, start(wf), wf, 0)
 		require.NoError(t, err)

@@ -43,7 +43,31 @@ type guide struct {
 	diary   *diary
 	journey *cairn.Workflow[order, string]
 	work    cairn.Step[task, int64]
+	wrong   cairn.Step[task, unreadable] // the same step, as a program with a mistake has it
+	buggy   time.Time                    // until then this program has that mistake
 	look    cairn.Poll[int64, int64]
+}
+
+// buggyFor is how long a program has a mistake, if it has one. Then somebody has fixed it.
+const buggyFor = 2 * time.Second
+
+// unreadable is a result that can be written and not be read.
+type unreadable int64
+
+// UnmarshalCBOR refuses to read.
+func (*unreadable) UnmarshalCBOR([]byte) error {
+	return errors.New("this program has another type for it")
+}
+
+// mistake stops the journey now and then, as a mistake in its code would: with a panic, or because it cannot read what it wrote.
+func (g *guide) mistake(ctx cairn.Context, o *order, i int) {
+	if !time.Now().Before(g.buggy) { //cairnvet:ignore time how long a program has its mistake is not part of the journey
+		return
+	}
+	if i%2 == 0 {
+		panic("a mistake in the code of " + o.Name)
+	}
+	_, _ = g.wrong.Do(ctx, g.task(o, i, 0), g.optionsOf(&o.Legs[i], i)...)
 }
 
 func newGuide(d *diary) *guide {
@@ -51,6 +75,13 @@ func newGuide(d *diary) *guide {
 	// A kill can cost an attempt, and a journey must not fail for want of them.
 	patient := cairn.RetryPolicy{Attempts: 10_000, First: 5 * time.Millisecond, Max: 50 * time.Millisecond, Never: []cairn.Code{errDeclined.Code}}
 	g.work = cairn.NewStep("work", g.do).Retry(patient)
+	g.wrong = cairn.NewStep("work", func(ctx context.Context, t task) (unreadable, error) {
+		v, err := g.do(ctx, t)
+		return unreadable(v), err
+	}).Retry(patient)
+	if rand.IntN(4) == 0 {
+		g.buggy = time.Now().Add(buggyFor)
+	}
 	g.look = cairn.NewPoll("look", 20*time.Millisecond, func(_ context.Context, v int64) (int64, bool, error) {
 		return v, rand.IntN(3) == 0, nil // the answer is always the same; when it comes is not
 	})
@@ -114,6 +145,7 @@ func (g *guide) leg(ctx cairn.Context, o *order, i int) (any, error) {
 	l := &o.Legs[i]
 	switch l.Kind {
 	case legStep:
+		g.mistake(ctx, o, i)
 		return g.step(ctx, o, i, 0)
 	case legDeclined:
 		t := g.task(o, i, 0)

@@ -102,6 +102,8 @@ func (p *patrol) mend(ctx context.Context, id string) error {
 	switch info.Error.Code {
 	case cairnerr.CodePoison:
 		p.o.count(&p.o.report.Poisoned, 1)
+	case cairnerr.CodePanic, cairnerr.CodeDecode: // a mistake in the code, which another program may not have
+		p.o.count(&p.o.report.Mistaken, 1)
 	case cairnerr.CodePaused:
 		if !p.finale {
 			return nil // its client lets it go on

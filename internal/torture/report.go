@@ -31,6 +31,7 @@ type Report struct {
 	Forks        int64 // that were acknowledged
 	Deaths       int64 // processes that their peers declared dead
 	LeasesLost   int64 // processes that found that they were declared dead, or might be
+	Mistaken     int64 // runs that were parked because of a mistake in the code of their program, and resumed by hand
 	Poisoned     int64 // runs that were parked because their processes died, and resumed
 	Effects      int64 // bodies of steps that were begun
 	Repeated     int64 // of those, with the run, step and attempt of another one
@@ -81,6 +82,7 @@ func Table(w io.Writer, reports ...*Report) error {
 	row("forks acknowledged", func(r *Report) any { return r.Forks })
 	row("processes declared dead by peers", func(r *Report) any { return r.Deaths })
 	row("processes that went on as new ones", func(r *Report) any { return r.LeasesLost })
+	row("runs parked by a mistake, resumed", func(r *Report) any { return r.Mistaken })
 	row("runs parked as poison, resumed", func(r *Report) any { return r.Poisoned })
 	row("bodies begun", func(r *Report) any { return r.Effects })
 	row("of those, repeated", func(r *Report) any { return r.Repeated })

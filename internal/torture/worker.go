@@ -86,7 +86,7 @@ func (m *member) engine(ctx context.Context, workflows ...cairn.Definition) (*ca
 		if err == nil {
 			var eng *cairn.Engine
 			eng, err = cairn.NewWith(ctx, store.NewHandle(st), cairn.Config{
-				Lease: m.lease, Poll: 200 * time.Millisecond, MaxWaiting: 40, Logger: logger,
+				Lease: m.lease, Poll: 200 * time.Millisecond, MaxWaiting: 40, Logger: logger, Build: fmt.Sprint("process ", os.Getpid()),
 			}, workflows...)
 			if err == nil {
 				return eng, st, nil

@@ -113,7 +113,7 @@ var Build = sync.OnceValue(func() string {
 	if err != nil {
 		return Get().String()
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	digest := sha256.New()
 	if _, err := io.Copy(digest, file); err != nil {
 		return Get().String()

@@ -214,6 +214,7 @@ func matches(f *store.RunFilter, r *journal.Run) bool {
 		}
 	}
 	switch f.Phase {
+	case store.AnyPhase:
 	case store.PhaseParked:
 		if r.ParkedAt == 0 {
 			return false
