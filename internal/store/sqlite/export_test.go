@@ -26,3 +26,19 @@ func (s *Store) Watched() int {
 	defer s.watcher.mu.Unlock()
 	return len(s.watcher.open)
 }
+
+// WriterPragma returns what a pragma says on a connection that writes.
+func (s *Store) WriterPragma(ctx context.Context, name string) (value string, err error) {
+	raw, err := s.openRaw(ctx)
+	if err != nil {
+		return "", err
+	}
+	err = raw.conn.QueryRowContext(ctx, `pragma `+name).Scan(&value)
+	return value, errorsJoin(err, raw.Close())
+}
+
+// ReaderPragma returns what a pragma says on a connection that reads.
+func (s *Store) ReaderPragma(ctx context.Context, name string) (value string, err error) {
+	err = s.db().QueryRowContext(ctx, `pragma `+name).Scan(&value)
+	return value, err
+}

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -37,16 +38,18 @@ type Config struct {
 
 // Store is a SQLite file.
 type Store struct {
-	path    string // "" in memory
-	dsn     string
-	cfg     Config
-	names   names
-	hub     *hub
-	ckpt    checkpointer
-	watcher watcher
-	witness store.Witness
-	asides  asides
-	readers atomic.Pointer[sql.DB]
+	path string // "" in memory
+	dsn  string
+	// writerDSN is that of connections that write.
+	writerDSN string
+	cfg       Config
+	names     names
+	hub       *hub
+	ckpt      checkpointer
+	watcher   watcher
+	witness   store.Witness
+	asides    asides
+	readers   atomic.Pointer[sql.DB]
 	// prepared are statements of the readers.
 	prepared prepared
 	closed   atomic.Bool
@@ -102,7 +105,8 @@ func openFile(ctx context.Context, path string, cfg *Config, f files) (*Store, e
 	if !s.cfg.ReadOnly {
 		f.pragmas = append(f.pragmas, fmt.Sprintf("wal_autocheckpoint(%d)", f.autocheckpoint))
 	}
-	s.dsn = dsn(&url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}, s.cfg.ReadOnly, f.pragmas...)
+	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: q.Encode()}
+	s.setDSN(u, s.cfg.ReadOnly, f.pragmas...)
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
@@ -137,8 +141,7 @@ func Memory(ctx context.Context, cfg *Config) (*Store, error) {
 	s := newStore(cfg)
 	s.turn = make(turn, 1)
 	name := fmt.Sprintf("cairn-%d", memories.Add(1))
-	u := &url.URL{Scheme: "file", OmitHost: true, Path: "/" + name, RawQuery: "vfs=memdb"}
-	s.dsn = dsn(u, false)
+	s.setDSN(url.URL{Scheme: "file", OmitHost: true, Path: "/" + name, RawQuery: "vfs=memdb"}, false)
 	anchor, err := s.connect(1)
 	if err != nil {
 		return nil, err
@@ -167,23 +170,34 @@ func newStore(cfg *Config) *Store {
 	return s
 }
 
+// writerCache is smaller than that of readers, because many commits walk through the whole cache: profiles show it as
+// pcache1TruncateUnsafe. What a batch changes beyond it goes to the log before the commit.
+const writerCache = "cache_size(-4096)" // KiB
+
+// setDSN says how the file is opened. Of pragmas with the same name the last one holds.
+func (s *Store) setDSN(u url.URL, readOnly bool, pragmas ...string) {
+	s.dsn = dsn(u, readOnly, pragmas...)
+	s.writerDSN = dsn(u, readOnly, append([]string{writerCache}, pragmas...)...)
+}
+
 // dsn adds to a file's URL what every connection needs, and more.
-func dsn(u *url.URL, readOnly bool, more ...string) string {
+func dsn(u url.URL, readOnly bool, more ...string) string {
 	q := u.Query()
-	q.Add("_pragma", "busy_timeout(0)") // see retryBusy
-	q.Add("_pragma", "synchronous(full)")
+	// Nobody waits inside SQLite, see retryBusy.
+	pragmas := []string{"busy_timeout(0)", "synchronous(full)", "cache_size(-65536)", "temp_store(memory)"}
 	if readOnly {
 		q.Set("mode", "ro")
-		q.Add("_pragma", "query_only(1)")
+		pragmas = append(pragmas, "query_only(1)")
 	} else {
-		q.Add("_pragma", fmt.Sprintf("page_size(%d)", pageSize))
+		pragmas = append(pragmas, fmt.Sprintf("page_size(%d)", pageSize))
 		q.Add("_journal_mode", "wal") // is set after those above
 	}
-	q.Add("_pragma", "cache_size(-65536)")
-	q.Add("_pragma", "temp_store(memory)")
-	for _, pragma := range more { // the last of the same name holds
-		q.Add("_pragma", pragma)
+	for _, pragma := range more { // the driver sorts them, so there must not be two of a name
+		name, _, _ := strings.Cut(pragma, "(")
+		pragmas = slices.DeleteFunc(pragmas, func(p string) bool { return strings.HasPrefix(p, name+"(") })
+		pragmas = append(pragmas, pragma)
 	}
+	q["_pragma"] = pragmas
 	u.RawQuery = q.Encode()
 	return u.String()
 }

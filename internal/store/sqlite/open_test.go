@@ -312,3 +312,30 @@ func TestMemoriesAreApart(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, runs.Data)
 }
+
+// Pragmas that are given twice hold as they were given last, whatever the driver makes of their order.
+func TestOpen_Pragmas_LastOfANameHolds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pragmas                     []string
+		writer, reader, synchronous string
+	}{
+		{nil, "-4096", "-65536", "2"},
+		{[]string{"cache_size(5)"}, "5", "5", "2"},
+		{[]string{"cache_size(-1)", "synchronous(extra)"}, "-1", "-1", "3"},
+	} {
+		over := sqlite.Over{Checkpoint: 60, Pragmas: c.pragmas}
+		s, err := sqlite.OpenOver(t.Context(), filepath.Join(t.TempDir(), "x.db"), over)
+		require.NoError(t, err)
+		got, err := s.WriterPragma(t.Context(), "cache_size")
+		require.NoError(t, err)
+		require.Equal(t, c.writer, got)
+		got, err = s.ReaderPragma(t.Context(), "cache_size")
+		require.NoError(t, err)
+		require.Equal(t, c.reader, got)
+		got, err = s.WriterPragma(t.Context(), "synchronous")
+		require.NoError(t, err)
+		require.Equal(t, c.synchronous, got)
+		require.NoError(t, s.Close())
+	}
+}

@@ -40,7 +40,7 @@ func (s *Store) openRaw(ctx context.Context) (*rawConn, error) {
 	if s.closed.Load() {
 		return nil, closedStore()
 	}
-	db, err := s.connect(1)
+	db, err := connect(s.writerDSN, 1)
 	if err != nil {
 		return nil, err
 	}
