@@ -109,9 +109,9 @@ func sagaOf[In, Out any](s *sagas, in In, work job[In, Out], others ...cairn.Def
 	return program{append(others, wf), start}
 }
 
-// waitFor waits for a value at a hook of this token, so that a test can deploy before it goes on.
-func waitFor(ctx cairn.Context, token string) error {
-	_, err := cairn.NewHook[string](token).Token(token).Wait(ctx)
+// waitForGo waits for a value at the hook "go", so that a test can deploy before it goes on.
+func waitForGo(ctx cairn.Context) error {
+	_, err := cairn.NewHook[string]("go").Token("go").Wait(ctx)
 	return err
 }
 
@@ -287,7 +287,7 @@ func twoTypes(s *sagas, b bug, asText, asNumber job[string, string], others ...c
 			if _, err := work(ctx, in); err != nil {
 				return "", err
 			}
-			return "done", waitFor(ctx, "go")
+			return "done", waitForGo(ctx)
 		}, others...)
 	}
 	first := then(asText)
@@ -342,11 +342,11 @@ func bugsLater(s *sagas) map[string]bug {
 			func(ctx cairn.Context, in string) (string, error) { _, err := numberKid.Run(ctx, in); return "", err }, textKid),
 		"decode what a poll found": twoTypes(s, bug{place: "look", message: "poll"}, poll, numberPoll),
 	}
-	first := sagaOf(s, "text", func(ctx cairn.Context, _ string) (string, error) { return "done", waitFor(ctx, "go") })
+	first := sagaOf(s, "text", func(ctx cairn.Context, _ string) (string, error) { return "done", waitForGo(ctx) })
 	all["decode the input of the run"] = bug{
 		code: "decode_failed", place: "the workflow function", recorded: "string", wanted: "int",
 		message: "the input of the run", first: &first, good: first,
-		bad: sagaOf(s, 1, func(ctx cairn.Context, _ int) (string, error) { return "done", waitFor(ctx, "go") }),
+		bad: sagaOf(s, 1, func(ctx cairn.Context, _ int) (string, error) { return "done", waitForGo(ctx) }),
 	}
 	return all
 }
