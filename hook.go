@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -170,7 +171,9 @@ func (e *Engine) send(ctx context.Context, token string, v any, types []byte, op
 	var p journal.Payload
 	var err error
 	if text, ok := v.(json.RawMessage); ok {
-		p, err = payload.FromJSON(text)
+		if p, err = payload.FromJSON(text); cairnerr.CodeOf(err) == cairnerr.CodeMalformed {
+			err = cairnerr.Errorf(cairnerr.CodeValueRefused, "%w", err)
+		}
 	} else {
 		p, err = payload.Encode(v)
 	}

@@ -158,7 +158,8 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 	if explicit != "" {
 		key += "@" + escapeKey(explicit)
 		if b.uses.next(key) > 1 {
-			return "", b.misused(cairnerr.Errorf(cairnerr.CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key))
+			return "", b.misused(cairnerr.Errorf(cairnerr.CodeDuplicateKey, "%s is used twice in one execution: an explicit key stands for one call", key).
+				With(detailPlace, key))
 		}
 	} else if n := b.uses.next(name); n > 1 {
 		key += "#" + strconv.Itoa(n)
@@ -207,7 +208,8 @@ func (b *Branch) look(key string, k kind) *memo {
 	b.x.mu.Unlock()
 	b.replayAsk(key, k, m)
 	if m != nil && m.kind != k {
-		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k))
+		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q is recorded as a %s, and the code now wants a %s: fix the code and resume the run, or fork it", key, m.kind, k).
+			With(detailPlace, key).With(detailRecorded, string(m.kind)).With(detailWanted, string(k)))
 	}
 	return m
 }

@@ -281,9 +281,11 @@ func (b *Branch) remember(key string, m *memo, futures []*Future) ([]*Future, er
 		if i < 0 {
 			b.replayChoice(key, name)
 			if m.copied {
-				b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name))
+				b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which an earlier decision has taken now: fork the source again, without this key and those that follow it", key, name).
+					With(detailPlace, key))
 			}
-			b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name))
+			b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%q was decided for branch %q, which the code does not start any more: fix the code and resume the run, or fork it", key, name).
+				With(detailPlace, key))
 		}
 		chosen = append(chosen, futures[i])
 	}

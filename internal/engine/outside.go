@@ -70,16 +70,22 @@ func (e *Engine) Deliver(ctx context.Context, s Sending) (Receipt, error) {
 	return e.deliverTold(ctx, &journal.HookReceived{Token: s.Token, Sender: s.Key, Payload: s.Payload}, s.Schema)
 }
 
-// fits refuses a payload that is not what the hook takes.
-func fits(d *journal.HookReceived, sent, wanted []byte) error {
+// fitted refuses a payload that is not what the hook takes. Where the sender has another type, the payload that it returns is JSON, if that can be read for
+// sure: an encoded Go value may look right, and still not be readable as another type.
+func fitted(d *journal.HookReceived, sent, wanted []byte) (*journal.HookReceived, error) {
 	if len(wanted) == 0 || schema.Same(sent, wanted) {
-		return nil
+		return d, nil
 	}
-	view, err := payload.View(d.Payload, payload.MaxSize)
+	text, err := payload.ToJSON(d.Payload)
 	if err != nil {
-		return nil //nolint:nilerr // what cannot be looked at cannot be checked
+		return nil, cairnerr.Errorf(cairnerr.CodeValueRefused, "the value does not fit: %w", err)
 	}
-	return schema.Check(wanted, view)
+	if err := schema.Check(wanted, text); err != nil || !schema.Complete(wanted) {
+		return d, err
+	}
+	next := *d
+	next.Payload, err = payload.FromJSON(text)
+	return &next, err
 }
 
 // TokenOf returns the token of the hook with a name that a run has open.
@@ -169,10 +175,11 @@ func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, types []b
 		}
 	}
 	if ref, known := e.tokenOf(d.Token); known {
-		if err := fits(d, types, ref.schema); err != nil {
+		fit, err := fitted(d, types, ref.schema)
+		if err != nil {
 			return Receipt{}, err
 		}
-		res, err := e.tell(ctx, ref.run, d, ref.hook)
+		res, err := e.tell(ctx, ref.run, fit, ref.hook)
 		if err == nil {
 			return Receipt{Run: ref.run, Hook: ref.hook, Seq: res.Outcomes[0].Seq}, nil
 		}
@@ -188,7 +195,7 @@ func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, types []b
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := fits(d, types, wanted); err != nil {
+	if d, err = fitted(d, types, wanted); err != nil {
 		return Receipt{}, err
 	}
 	res, err := e.tell(ctx, h.Run, d, h.ID)

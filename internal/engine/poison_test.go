@@ -60,6 +60,12 @@ func TestPoison(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cairnerr.CodePoison, now.Parked.Error.Code)
 	mended.Store(true)
+	otherBuild := func() string { return "another build" }
+	other, err := engine.New(t.Context(), st, engine.Config{Poll: 10 * time.Millisecond, Build: otherBuild}, wf)
+	require.NoError(t, err)
+	time.Sleep(250 * time.Millisecond)
+	require.True(t, parked(), "another build does not try what may kill it")
+	require.NoError(t, other.Stop(t.Context()))
 	require.NoError(t, e.Resume(t.Context(), id, "somebody"))
 	run, err := e.Wait(t.Context(), id)
 	require.NoError(t, err)

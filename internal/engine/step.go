@@ -129,7 +129,7 @@ func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
 	b.replayInput(key, s, m)
 	if b.x.eng.cfg.Strict || b.byPosition(s) {
 		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
-			key, s.Name).With("recorded", hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(s.Digest)))
+			key, s.Name).With(detailPlace, key).With(detailRecorded, hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(s.Digest)))
 	}
 	b.x.eng.logDrift(b.x, key)
 }

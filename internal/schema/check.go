@@ -2,10 +2,13 @@ package schema
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 )
@@ -23,7 +26,7 @@ func Check(schema, value []byte) error {
 	decoder.UseNumber()
 	var v any
 	if err := decoder.Decode(&v); err != nil {
-		return cairnerr.Errorf(cairnerr.CodeMalformed, "the value is not JSON: %w", err)
+		return cairnerr.Errorf(cairnerr.CodeValueRefused, "the value is not JSON: %w", err)
 	}
 	var wrong []string
 	n.check("value", v, &wrong)
@@ -45,6 +48,10 @@ func (n *node) check(path string, v any, wrong *[]string) {
 		*wrong = append(*wrong, fmt.Sprintf("%s is %s, and should be %s", path, kind, strings.Join(n.Type, " or ")))
 		return
 	}
+	if readable := formats[n.Format]; readable != nil && kind != "null" && !readable(fmt.Sprint(v)) {
+		*wrong = append(*wrong, fmt.Sprintf("%s is %.40v, and should be %s", path, v, n.Format))
+		return
+	}
 	switch v := v.(type) {
 	case []any:
 		for i, item := range v {
@@ -54,11 +61,42 @@ func (n *node) check(path string, v any, wrong *[]string) {
 		}
 	case map[string]any:
 		for _, name := range sortedKeys(v) {
+			if n.Keys != nil && !n.Keys.readable(name) {
+				*wrong = append(*wrong, fmt.Sprintf("the key %.40q of %s should be %s", name, path, n.Keys.Format))
+			}
 			if p := n.property(name); p != nil {
 				p.check(path+"."+name, v[name], wrong)
 			}
 		}
 	}
+}
+
+// formats say what a number or text must be readable as, as Go's own decoding would. A format that is not known takes
+// anything: a newer program may have written it.
+var formats = map[string]func(text string) bool{
+	"int8": signed(8), "int16": signed(16), "int32": signed(32), "int64": signed(64),
+	"uint8": unsigned(8), "uint16": unsigned(16), "uint32": unsigned(32), "uint64": unsigned(64),
+	"float32": float(32), "float64": float(64),
+	"byte":      func(text string) bool { _, err := base64.StdEncoding.DecodeString(text); return err == nil },
+	"date-time": func(text string) bool { return new(time.Time).UnmarshalText([]byte(text)) == nil },
+}
+
+func signed(bits int) func(string) bool {
+	return func(text string) bool { _, err := strconv.ParseInt(text, 10, bits); return err == nil }
+}
+
+func unsigned(bits int) func(string) bool {
+	return func(text string) bool { _, err := strconv.ParseUint(text, 10, bits); return err == nil }
+}
+
+func float(bits int) func(string) bool {
+	return func(text string) bool { _, err := strconv.ParseFloat(text, bits); return err == nil }
+}
+
+// readable reports whether the key of a map can be read.
+func (n *node) readable(key string) bool {
+	f := formats[n.Format]
+	return f == nil || f(key)
 }
 
 // property returns the schema of a property, nil: anything fits. Like encoding/json, it does not mind the case of letters.

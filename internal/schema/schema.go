@@ -25,6 +25,8 @@ const (
 // node is a schema: the part of JSON Schema that is used here. Its zero value takes anything.
 type node struct {
 	Type       types           `json:"type,omitempty"`
+	Format     string          `json:"format,omitempty"` // what a number or text must be readable as; see formats
+	Keys       *node           `json:"propertyNames,omitempty"`
 	Properties map[string]node `json:"properties,omitempty"`
 	Items      *node           `json:"items,omitempty"`
 	Additional *node           `json:"additionalProperties,omitempty"`
@@ -73,7 +75,7 @@ var decoders = []reflect.Type{
 
 func describe(t reflect.Type, depth int) node {
 	if t == reflect.TypeFor[time.Time]() {
-		return node{Type: types{"string"}}
+		return node{Type: types{"string"}, Format: "date-time"}
 	}
 	if depth == 0 || slices.ContainsFunc(decoders, func(d reflect.Type) bool { return t.Implements(d) || reflect.PointerTo(t).Implements(d) }) {
 		return node{}
@@ -81,10 +83,15 @@ func describe(t reflect.Type, depth int) node {
 	switch t.Kind() {
 	case reflect.Bool:
 		return node{Type: types{"boolean"}}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		return node{Type: types{"integer"}}
+	case reflect.Int: // which has the same size in all programs that send
+		return node{Type: types{"integer"}, Format: "int64"}
+	case reflect.Uint:
+		return node{Type: types{"integer"}, Format: "uint64"}
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return node{Type: types{"integer"}, Format: t.Kind().String()}
 	case reflect.Float32, reflect.Float64:
-		return node{Type: types{"number"}}
+		return node{Type: types{"number"}, Format: t.Kind().String()}
 	case reflect.String:
 		return node{Type: types{"string"}}
 	case reflect.Pointer:
@@ -109,8 +116,10 @@ func orNull(n node) node {
 }
 
 func array(t reflect.Type, depth int) node {
-	if t.Elem().Kind() == reflect.Uint8 {
-		return node{} // bytes are a text in some encodings, and numbers in others
+	if t.Elem().Kind() == reflect.Uint8 && t.Kind() == reflect.Array {
+		return node{} // it is a text in some encodings, and numbers in others
+	} else if t.Elem().Kind() == reflect.Uint8 {
+		return node{Type: types{"string", "null"}, Format: "byte"}
 	}
 	items := describe(t.Elem(), depth-1)
 	return orNull(node{Type: types{"array"}, Items: &items})
@@ -118,7 +127,11 @@ func array(t reflect.Type, depth int) node {
 
 func object(t reflect.Type, depth int) node {
 	values := describe(t.Elem(), depth-1)
-	return orNull(node{Type: types{"object"}, Additional: &values})
+	n := orNull(node{Type: types{"object"}, Additional: &values})
+	if key := describe(t.Key(), depth-1); slices.Equal(key.Type, types{"integer"}) {
+		n.Keys = &key
+	}
+	return n
 }
 
 func structure(t reflect.Type, depth int) node {
@@ -138,6 +151,25 @@ func structure(t reflect.Type, depth int) node {
 		n.Properties[name] = describe(f.Type, depth-1)
 	}
 	return n
+}
+
+// Complete reports whether a value that fits a schema can be read from JSON for sure: there is no part of which the
+// schema says nothing.
+func Complete(schema []byte) bool {
+	var n node
+	return len(schema) > 0 && json.Unmarshal(schema, &n) == nil && n.complete()
+}
+
+func (n *node) complete() bool {
+	if len(n.Type) == 0 || n.Items != nil && !n.Items.complete() || n.Additional != nil && !n.Additional.complete() {
+		return false
+	}
+	for _, p := range n.Properties {
+		if !p.complete() {
+			return false
+		}
+	}
+	return true
 }
 
 // Same reports whether what fits one schema fits the other.
