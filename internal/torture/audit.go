@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 	"github.com/cairn-workflow/cairn/internal/store"
@@ -226,7 +227,11 @@ func (a *audit) cleanedUp(r *audited, events []journal.Event) {
 	clean := has(func(e *journal.Event) bool {
 		return e.Type == journal.EventStepCompleted && e.Key == "work@"+cleanUpKey
 	})
-	if began && !clean {
+	mistaken := has(func(e *journal.Event) bool { // its program could not go on, also not to clean up
+		end, ok := e.Data.(*journal.RunCancelled)
+		return ok && end.Error != nil && (end.Error.Code == cairnerr.CodePanic || end.Error.Code == cairnerr.CodeDecode)
+	})
+	if began && !clean && !mistaken {
 		a.found("%s (%s) was cancelled, and did not clean up", r.id, r.order.Name)
 	}
 }
