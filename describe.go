@@ -122,6 +122,9 @@ func newRunInfo(run *journal.Run) *RunInfo {
 		StartedAt: timeOrZero(run.StartedAt), EndedAt: timeOrZero(run.CompletedAt), ParentID: formatRun(run.Parent), RootID: formatRun(run.Root),
 		ForkOfID: formatRun(run.ForkedFrom), StartKey: run.StartKey, Attributes: engine.UserAttributes(run.Attributes), Error: engine.FailureOf(run), id: run.ID,
 	}
+	if info.Phase == "" && run.Status == journal.StatusRunning && run.Owner.IsZero() {
+		info.Phase = PhaseWaiting
+	}
 	if c := run.Cancelled; c != nil {
 		info.Reason, info.Actor, info.Error = c.Reason, c.Actor, c.Error
 	}

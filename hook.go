@@ -151,20 +151,21 @@ func sendingWith(opts []SendOption) sending {
 //
 // A value that does not fit the type of the hook in the workflow is refused (value_refused), and does not reach the run.
 func (h Hook[T]) Send(ctx context.Context, e *Engine, token string, v T, opts ...SendOption) error {
-	_, err := e.send(ctx, token, v, h.spec.Schema, opts)
+	_, err := e.send(ctx, target{token: token}, v, h.spec.Schema, opts)
 	return err
 }
 
 // SendTo is [Hook.Send] to the hook of this name that a run has open. If it has several open, use their tokens.
+// A send with a [Key] may be repeated when the run has closed the hook.
 func (h Hook[T]) SendTo(ctx context.Context, e *Engine, runID string, v T, opts ...SendOption) error {
-	token, err := e.tokenOf(ctx, runID, h.spec.Name)
-	if err != nil {
-		return err
-	}
-	return h.Send(ctx, e, token, v, opts...)
+	_, err := e.send(ctx, target{run: runID, name: h.spec.Name}, v, h.spec.Schema, opts)
+	return err
 }
 
-func (e *Engine) send(ctx context.Context, token string, v any, types []byte, opts []SendOption) (engine.Receipt, error) {
+// target is the hook that a value is sent to: one with a token, or one of a run with a name.
+type target struct{ token, run, name string }
+
+func (e *Engine) send(ctx context.Context, to target, v any, types []byte, opts []SendOption) (engine.Receipt, error) {
 	if err := notInWorkflow(ctx, "Send"); err != nil {
 		return engine.Receipt{}, err
 	}
@@ -180,27 +181,27 @@ func (e *Engine) send(ctx context.Context, token string, v any, types []byte, op
 	if err != nil {
 		return engine.Receipt{}, err
 	}
-	return e.inner.Deliver(ctx, engine.Sending{Token: token, Key: sendingWith(opts).key, Payload: p, Schema: types})
-}
-
-func (e *Engine) tokenOf(ctx context.Context, runID, name string) (string, error) {
-	id, err := parseRun(runID)
-	if err != nil {
-		return "", err
+	s := engine.Sending{Token: to.token, Key: sendingWith(opts).key, Payload: p, Schema: types}
+	if to.run == "" && to.name == "" {
+		return e.inner.Deliver(ctx, s)
 	}
-	return e.inner.TokenOf(ctx, id, name)
+	id, err := parseRun(to.run)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	return e.inner.DeliverTo(ctx, id, to.name, s)
 }
 
 // SendJSON sends a value to the open hook that has a token, for who does not have its type; see [Hook.Send].
 func (e *Engine) SendJSON(ctx context.Context, token string, v json.RawMessage, opts ...SendOption) error {
-	_, err := e.send(ctx, token, v, nil, opts)
+	_, err := e.send(ctx, target{token: token}, v, nil, opts)
 	return err
 }
 
 // AskJSON sends a value to the open hook that has a token, and waits for the answer, for who does not have their types; see [RequestHook.Ask].
 func (e *Engine) AskJSON(ctx context.Context, token string, v json.RawMessage, opts ...SendOption) (json.RawMessage, error) {
 	var answer json.RawMessage
-	err := e.ask(ctx, token, v, nil, opts, &answer)
+	err := e.ask(ctx, target{token: token}, v, nil, opts, &answer)
 	return answer, err
 }
 

@@ -179,3 +179,51 @@ func TestAskAHookThatCloses(t *testing.T) {
 		require.ErrorContains(t, err, "hook_not_found")
 	})
 }
+
+func TestHook_SendToRepeatedAfterClose_CountsOnce(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		t.Helper()
+		mail, done := cairn.NewHook[int]("mail").Token("the mail"), cairn.NewHook[int]("done")
+		wf := cairn.NewWorkflow("reader", func(ctx cairn.Context, _ int) (int, error) {
+			got, err := mail.Wait(ctx)
+			if err != nil {
+				return 0, err
+			}
+			_, err = done.Wait(ctx)
+			return got, err
+		})
+		e := start(wf)
+		opened := func(run *cairn.Run[int], hook string) {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				info, err := run.Describe(t.Context())
+				return err == nil && len(info.Waits) == 1 && info.Waits[0].Key == hook
+			}, 10*time.Second, time.Millisecond)
+		}
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		opened(run, "mail")
+		require.NoError(t, mail.SendTo(t.Context(), e, run.ID(), 7, cairn.Key("a")))
+		opened(run, "done")
+		other, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		opened(other, "mail") // it has the token now
+
+		require.NoError(t, mail.SendTo(t.Context(), e, run.ID(), 7, cairn.Key("a")), "the hook is closed")
+		requireCode := func(want cairn.Code, err error) {
+			t.Helper()
+			require.Equal(t, want, cairn.CodeOf(err), "%v", err)
+		}
+		requireCode(cairnerr.CodeReceiptConflict, mail.SendTo(t.Context(), e, run.ID(), 8, cairn.Key("a")))
+		requireCode(cairnerr.CodeHookNotFound, mail.SendTo(t.Context(), e, run.ID(), 7, cairn.Key("b")))
+		requireCode(cairnerr.CodeHookNotFound, mail.SendTo(t.Context(), e, run.ID(), 7))
+		opened(other, "mail")
+
+		require.NoError(t, done.SendTo(t.Context(), e, run.ID(), 1))
+		got, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 7, got)
+		require.NoError(t, mail.SendTo(t.Context(), e, run.ID(), 7, cairn.Key("a")), "the run has ended")
+	})
+}

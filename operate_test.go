@@ -327,3 +327,35 @@ func TestDeleteOfAChild(t *testing.T) {
 		require.NoError(t, e.Engine().Run(page.Runs[0].ID).Delete(e.Context()))
 	}, wf, kid)
 }
+
+func TestList_PhaseWaiting_FindsRunsThatNobodyExecutes(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		t.Helper()
+		busy, leave := make(chan struct{}), make(chan struct{})
+		wf := cairn.NewWorkflow("mixed", func(ctx cairn.Context, works bool) (int, error) {
+			if !works {
+				return 0, cairn.Sleep(ctx, time.Hour)
+			}
+			return cairn.Do(ctx, "work", func(context.Context) (int, error) {
+				close(busy)
+				<-leave
+				return 0, nil
+			})
+		})
+		e := start(wf)
+		defer close(leave)
+		_, err := wf.Start(t.Context(), e, true)
+		require.NoError(t, err)
+		<-busy
+		waits, err := wf.Start(t.Context(), e, false)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			page, err := e.List(t.Context(), cairn.Filter{Phase: cairn.PhaseWaiting})
+			return err == nil && len(page.Runs) == 1 && page.Runs[0].ID == waits.ID() && page.Runs[0].Phase == cairn.PhaseWaiting
+		}, 10*time.Second, 5*time.Millisecond)
+		info, err := waits.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, cairn.PhaseWaiting, info.Phase)
+	})
+}

@@ -96,22 +96,19 @@ func (r *Request[T, A]) Refuse(ctx Context, err error) error {
 // given before. A value that does not fit is refused as with [Hook.Send].
 func (h RequestHook[T, A]) Ask(ctx context.Context, e *Engine, token string, v T, opts ...SendOption) (A, error) {
 	var answer A
-	err := e.ask(ctx, token, v, h.spec.Schema, opts, &answer)
+	err := e.ask(ctx, target{token: token}, v, h.spec.Schema, opts, &answer)
 	return answer, err
 }
 
 // AskRun is [RequestHook.Ask] to the hook of this name that a run has open. If it has several open, use their tokens.
 func (h RequestHook[T, A]) AskRun(ctx context.Context, e *Engine, runID string, v T, opts ...SendOption) (A, error) {
-	token, err := e.tokenOf(ctx, runID, h.spec.Name)
-	if err != nil {
-		var none A
-		return none, err
-	}
-	return h.Ask(ctx, e, token, v, opts...)
+	var answer A
+	err := e.ask(ctx, target{run: runID, name: h.spec.Name}, v, h.spec.Schema, opts, &answer)
+	return answer, err
 }
 
-func (e *Engine) ask(ctx context.Context, token string, v any, types []byte, opts []SendOption, into any) error {
-	receipt, err := e.send(ctx, token, v, types, opts)
+func (e *Engine) ask(ctx context.Context, to target, v any, types []byte, opts []SendOption, into any) error {
+	receipt, err := e.send(ctx, to, v, types, opts)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -20,9 +21,9 @@ import (
 )
 
 func newRuns(s *System) *cobra.Command {
-	command := newRunList(s, "runs", "List runs, look at one, or cancel, pause, push, fork or delete it")
+	command := newRunList(s, "runs", "List runs, look at one, or cancel, pause, resume, fork or delete it")
 	command.AddCommand(newRunList(s, "list", `List runs: the same as "cairn runs"`), newRunsShow(s), newRunsCancel(s), newRunsTerminate(s), newRunsPause(s),
-		newRunsResume(s), newRunsPush(s), newRunsFork(s), newRunsDelete(s))
+		newRunsResume(s), newRunsPollNow(s), newRunsFork(s), newRunsDelete(s))
 	return command
 }
 
@@ -40,6 +41,8 @@ func newRunList(s *System, use, short string) *cobra.Command {
 		Example: text(`
 			  cairn runs
 			  cairn runs --status running,pending --workflow checkout --since 24h
+			  cairn runs --phase parked
+			  cairn runs --workflow checkout --start-key order-17
 			  cairn runs --attribute customer=ada --limit 100 --json
 			  cairn runs show wrun_01JD0000000000000000000000
 			  cairn runs cancel wrun_01JD0000000000000000000000 --reason "the customer changed her mind"`),
@@ -51,6 +54,8 @@ func newRunList(s *System, use, short string) *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&l.workflow, "workflow", "", "list runs of this `workflow` only")
 	flags.StringSliceVar(&l.statuses, "status", nil, "list runs in this `state` only, or these: pending, running, completed, failed, cancelled")
+	flags.StringVar(&l.phase, "phase", "", "list runs that are parked, paused or waiting: one `phase`")
+	flags.StringVar(&l.startKey, "start-key", "", "list the run of --workflow that was started with this `key`")
 	flags.StringArrayVar(&l.attributes, "attribute", nil, "list runs that have this attribute, as `key=value`; all that are given must hold")
 	flags.Var(&l.since, "since", "list runs that were made in this `time` until now: 30m, 24h, 7d")
 	flags.IntVar(&l.limit, "limit", 20, "list at most `n` runs, up to 1000")
@@ -75,6 +80,7 @@ type runList struct {
 	system           *System
 	store, namespace string
 	workflow, parent string
+	phase, startKey  string
 	statuses         []string
 	attributes       []string
 	since            span
@@ -104,24 +110,91 @@ func (l *runList) run(command *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	runs, err := l.withPhase(ctx, db, list.Data)
+	if err != nil {
+		return err
+	}
 	if l.asJSON {
-		for _, run := range list.Data {
-			l.system.printJSON(newJSONRun(run))
+		for _, run := range runs {
+			l.system.printJSON(newJSONRun(run.Run, run.phase))
 		}
 	} else {
-		l.print(list.Data)
+		l.print(runs)
 	}
 	if list.HasMore {
 		fmt.Fprintf(l.system.Err, "there are more: go on with --cursor %s, or say a larger --limit\n", list.Cursor)
 	}
-	if len(list.Data) == 0 && !l.asJSON {
+	if len(runs) == 0 && !l.asJSON && !list.HasMore {
 		return l.sayNone(ctx, db)
 	}
 	return nil
 }
 
+// listedRun is a run and its phase.
+type listedRun struct {
+	*journal.Run
+	phase string
+}
+
+// withPhase returns the runs in the phase that was asked for. The database does not tell paused runs from parked ones:
+// their journals do.
+func (l *runList) withPhase(ctx context.Context, db store.Store, runs []*journal.Run) (out []listedRun, err error) {
+	for _, run := range runs {
+		var parked *journal.RunParked
+		if run.ParkedAt != 0 {
+			j, err := db.Journal(ctx, l.namespace, run.ID, 0)
+			if cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
+				continue // it was deleted
+			}
+			if err != nil {
+				return nil, err
+			}
+			parked = parkedIn(j.Events)
+		}
+		if phase := phaseOf(run, parked); l.phase == "" || phase == l.phase {
+			out = append(out, listedRun{run, phase})
+		}
+	}
+	return out, nil
+}
+
+// parkedIn returns how a run was parked last, nil if it never was.
+func parkedIn(events []journal.Event) *journal.RunParked {
+	for _, e := range slices.Backward(events) {
+		if d, ok := e.Data.(*journal.RunParked); ok {
+			return d
+		}
+	}
+	return nil
+}
+
+// phaseOf says more about the state of a run that has not ended; "": it is pending, or executed.
+func phaseOf(run *journal.Run, parked *journal.RunParked) string {
+	switch phase := run.Phase(); {
+	case phase == string(cairn.PhaseParked) && parked != nil && parked.Asked:
+		return string(cairn.PhasePaused)
+	case phase == "" && run.Status == journal.StatusRunning && run.Owner.IsZero():
+		return string(cairn.PhaseWaiting)
+	default:
+		return phase
+	}
+}
+
+// phases are those that runs can be searched by.
+var phases = map[string]store.RunPhase{
+	"": store.AnyPhase, string(cairn.PhaseParked): store.PhaseParked, string(cairn.PhasePaused): store.PhaseParked,
+	string(cairn.PhaseWaiting): store.PhaseWaiting,
+}
+
 func (l *runList) filter() (store.RunFilter, error) {
-	f := store.RunFilter{Workflow: l.workflow}
+	f := store.RunFilter{Workflow: l.workflow, StartKey: l.startKey}
+	phase, ok := phases[l.phase]
+	if f.Phase = phase; !ok {
+		return f, fmt.Errorf("--phase %s: want parked, paused or waiting", l.phase)
+	}
+	if l.startKey != "" && l.workflow == "" {
+		return f, errors.New("--start-key needs --workflow: each workflow has its own keys")
+	}
 	for _, name := range l.statuses {
 		status, err := journal.ParseStatus(name)
 		if err != nil {
@@ -181,7 +254,7 @@ func (s *span) String() string { return time.Duration(*s).String() }
 // Type implements [pflag.Value].
 func (s *span) Type() string { return "time" }
 
-func (l *runList) print(runs []*journal.Run) {
+func (l *runList) print(runs []listedRun) {
 	if len(runs) == 0 {
 		return
 	}
@@ -189,7 +262,9 @@ func (l *runList) print(runs []*journal.Run) {
 	table := tabwriter.NewWriter(l.system.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "RUN\tWORKFLOW\tSTATE\tCREATED\tLASTED")
 	for _, r := range runs {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", journal.PrefixRun.Format(r.ID), printable(r.Workflow), stateOf(r), r.CreatedAt, lasted(r.CreatedAt, r.CompletedAt, now))
+		took := lasted(r.CreatedAt, r.CompletedAt, now)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n",
+			journal.PrefixRun.Format(r.ID), printable(r.Workflow), stateOf(r.Run, r.phase), r.CreatedAt, took)
 	}
 	_ = table.Flush()
 }
@@ -208,8 +283,8 @@ func (l *runList) sayNone(ctx context.Context, db store.Store) error {
 }
 
 // stateOf is the state of a run and, while it goes on, what is special about it.
-func stateOf(r *journal.Run) string {
-	if phase := r.Phase(); phase != "" {
+func stateOf(r *journal.Run, phase string) string {
+	if phase != "" {
 		return r.Status.String() + " (" + phase + ")"
 	}
 	return r.Status.String()
@@ -250,9 +325,9 @@ type jsonRun struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
-func newJSONRun(r *journal.Run) *jsonRun {
+func newJSONRun(r *journal.Run, phase string) *jsonRun {
 	return &jsonRun{
-		ID: journal.PrefixRun.Format(r.ID), Workflow: r.Workflow, Status: r.Status.String(), Phase: r.Phase(), CreatedAt: r.CreatedAt.String(),
+		ID: journal.PrefixRun.Format(r.ID), Workflow: r.Workflow, Status: r.Status.String(), Phase: phase, CreatedAt: r.CreatedAt.String(),
 		StartedAt: timeText(r.StartedAt), EndedAt: timeText(r.CompletedAt), ParentID: runText(r.Parent), RootID: runText(r.Root), ForkOfID: runText(r.ForkedFrom),
 		StartKey: r.StartKey, Attributes: engine.UserAttributes(r.Attributes),
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cairn-workflow/cairn"
-	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/internal/store/open"
 )
@@ -62,41 +61,42 @@ func (c *runChange) run(command *cobra.Command, args []string) error {
 		}
 	}
 	ctx := command.Context()
-	if err := c.exists(ctx, id); err != nil {
+	found := func(db store.Store) error {
+		_, err := db.Run(ctx, c.namespace, id, store.ResolveNone)
 		return err
 	}
-	c.actor = cmp.Or(c.actor, c.system.Getenv("USER"), "cairn")
-	db, err := open.URL(ctx, storeURL(c.store, c.system))
+	var said string
+	err = c.withEngine(ctx, found, func(e *cairn.Engine) (err error) {
+		said, err = c.do(ctx, e, args[0])
+		return err
+	})
 	if err != nil {
-		return err
-	}
-	said, err := c.change(ctx, db, args[0])
-	if err = errors.Join(err, db.Close()); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.system.Out, said)
 	return nil
 }
 
-// exists looks for the run first: a database that is not there, or is of an older version, must not be made or changed by this.
-func (c *runChange) exists(ctx context.Context, id journal.ID) error {
+// withEngine calls f with an engine that executes nothing. It looks first: a database that is not there, or is of an
+// older version, must not be made or changed by this.
+func (c *runChange) withEngine(ctx context.Context, look func(store.Store) error, f func(*cairn.Engine) error) error {
 	db, err := c.system.openToRead(ctx, c.store)
 	if err != nil {
 		return err
 	}
-	_, err = db.Run(ctx, c.namespace, id, store.ResolveNone)
-	return errors.Join(err, db.Close())
-}
-
-// change does it, with an engine that executes nothing.
-func (c *runChange) change(ctx context.Context, db store.Store, run string) (said string, err error) {
+	if err := errors.Join(look(db), db.Close()); err != nil {
+		return err
+	}
+	c.actor = cmp.Or(c.actor, c.system.Getenv("USER"), "cairn")
+	if db, err = open.URL(ctx, storeURL(c.store, c.system)); err != nil {
+		return err
+	}
 	log := slog.New(slog.NewTextHandler(c.system.Err, &slog.HandlerOptions{Level: slog.LevelError}))
 	e, err := cairn.NewWith(ctx, store.NewHandle(db), cairn.Config{Namespace: c.namespace, Logger: log})
 	if err != nil {
-		return "", err
+		return errors.Join(err, db.Close())
 	}
-	said, err = c.do(ctx, e, run)
-	return said, errors.Join(err, e.Stop(context.WithoutCancel(ctx)))
+	return errors.Join(f(e), e.Stop(context.WithoutCancel(ctx)), db.Close())
 }
 
 func newRunsCancel(s *System) *cobra.Command {
@@ -136,31 +136,21 @@ func newRunsPause(s *System) *cobra.Command {
 		  cairn runs pause wrun_01JD0000000000000000000000 --reason "the bank is down"`))
 }
 
-func newRunsResume(s *System) *cobra.Command {
-	c := &runChange{system: s}
-	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
-		return run + " goes on", e.Run(run).By(c.actor).Resume(ctx)
-	}
-	return c.signed(c.command("resume", "Let a run go on that was paused or parked", `
-		Lets a run go on that was paused, or that was parked because of a mistake which is mended now.`, `
-		  cairn runs resume wrun_01JD0000000000000000000000`))
-}
-
-func newRunsPush(s *System) *cobra.Command {
+func newRunsPollNow(s *System) *cobra.Command {
 	c := &runChange{system: s}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
 		if err := e.Run(run).PollNow(ctx); err != nil {
 			return "", err
 		}
 		if info, err := e.Run(run).Describe(ctx); err != nil || !info.EndedAt.IsZero() {
-			return run + " has ended: nothing looks any more", err
+			return run + " has ended: nothing is polled any more", err
 		}
-		return "the polls of " + run + " look now", nil
+		return "the polls of " + run + " check now", nil
 	}
-	return c.command("push", "Let the polls of a run look now", `
-		Lets the polls of a run look at once for what they wait for, and not at their next interval. A run that has no polls, or
-		has ended, is left as it is; one that is paused looks when it is resumed.`, `
-		  cairn runs push wrun_01JD0000000000000000000000`)
+	return c.command("poll-now", "Let the polls of a run check now", `
+		Lets the polls of a run check at once, and not at their next interval. A run that has no polls, or has ended, is left as
+		it is; one that is paused checks when it is resumed.`, `
+		  cairn runs poll-now wrun_01JD0000000000000000000000`)
 }
 
 func newRunsFork(s *System) *cobra.Command {

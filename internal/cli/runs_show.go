@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cairn-workflow/cairn"
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
@@ -54,9 +55,10 @@ type runShow struct {
 type shownRun struct {
 	run     *journal.Run
 	waits   []engine.WaitingFor
+	phase   string
 	problem *cairnerr.Error          // why it failed, or is parked
 	stop    *journal.CancelRequested // who asked it to stop, and why; nil: nobody did
-	pause   *journal.RunParked       // who paused it; nil: it is not paused by anybody
+	parked  *journal.RunParked       // nil: it is neither parked nor paused
 	steps   []*journal.Step
 	earlier bool // there are steps before those
 }
@@ -105,9 +107,10 @@ func (r *runShow) read(ctx context.Context, db store.Store, id journal.ID) (*sho
 			shown.problem = now.Parked.Error
 		}
 	}
-	if shown.run.ParkedAt != 0 {
-		shown.pause = pauseOf(j.Events)
+	if shown.run.ParkedAt != 0 && !shown.run.Status.Terminal() {
+		shown.parked = parkedIn(j.Events)
 	}
+	shown.phase = phaseOf(shown.run, shown.parked)
 	if failure := engine.FailureOf(shown.run); failure != nil {
 		shown.problem = failure
 	}
@@ -139,17 +142,37 @@ func stopOf(events []journal.Event) *journal.CancelRequested {
 	return nil
 }
 
-// pauseOf returns who paused a run that is parked, nil if nobody did.
-func pauseOf(events []journal.Event) *journal.RunParked {
-	for _, e := range slices.Backward(events) {
-		if d, parked := e.Data.(*journal.RunParked); parked {
-			if d.Asked {
-				return d
-			}
-			return nil
-		}
+// why returns why, and by whom, a run is parked or paused, is asked to stop, or was cancelled.
+func (s *shownRun) why() (reason, actor string) {
+	switch {
+	case s.parked != nil && s.parked.Error != nil:
+		return s.parked.Error.Message, s.parked.Actor
+	case s.parked != nil:
+		return "", s.parked.Actor
+	case s.stop != nil:
+		return s.stop.Reason, s.stop.Actor
 	}
-	return nil
+	return "", ""
+}
+
+// next says how a run that rests goes on, "" if it does not rest.
+func (s *shownRun) next() string {
+	resume := "cairn runs resume " + journal.PrefixRun.Format(s.run.ID)
+	switch s.phase {
+	case string(cairn.PhasePaused):
+		return resume
+	case string(cairn.PhaseParked):
+		return "correct the program, start it, and say: " + resume
+	}
+	return ""
+}
+
+// cleanUp returns what the clean-up of a cancelled run returned, nil: nothing.
+func (s *shownRun) cleanUp() *cairnerr.Error {
+	if s.run.Cancelled == nil {
+		return nil
+	}
+	return s.run.Cancelled.Error
 }
 
 // correct makes a step that people look at. When one ended that a fork has kept, or that was written down later, its outcome says; and one that its run has
@@ -176,7 +199,7 @@ func (r *runShow) print(shown *shownRun) {
 	}
 	line("run", journal.PrefixRun.Format(run.ID))
 	line("workflow", run.Workflow)
-	line("state", stateOf(run))
+	line("state", stateOf(run, shown.phase))
 	line("created", run.CreatedAt.String())
 	line("started", timeText(run.StartedAt))
 	line("ended", timeText(run.CompletedAt))
@@ -188,25 +211,34 @@ func (r *runShow) print(shown *shownRun) {
 	for _, key := range slices.Sorted(maps.Keys(attributes)) {
 		line("attribute", key+"="+attributes[key])
 	}
-	if shown.problem != nil {
-		line("error", shown.problem.Error())
-	}
-	if shown.pause != nil {
-		line("paused by", shown.pause.Actor)
-	}
-	if shown.stop != nil {
-		asked := "asked to stop by"
-		if run.Status == journal.StatusCancelled {
-			asked = "stopped by"
-		}
-		line(asked, shown.stop.Actor)
-		line("because", shown.stop.Reason)
-	}
+	printWhy(shown, line)
 	for i := range shown.waits {
 		line("waits for", waitText(&shown.waits[i]))
 	}
 	_ = out.Flush()
 	r.printSteps(shown, now)
+}
+
+// printWhy prints why a run is as it is, and what to do about it.
+func printWhy(shown *shownRun, line func(name, value string)) {
+	reason, actor := shown.why()
+	switch problem := shown.problem; {
+	case problem == nil || shown.phase == string(cairn.PhasePaused):
+		line("reason", reason)
+	case shown.phase == string(cairn.PhaseParked):
+		line("reason", problem.Error())                                 // with its code
+		for _, key := range slices.Sorted(maps.Keys(problem.Details)) { // the place, what is recorded there, what is wanted
+			line(key, problem.Details[key])
+		}
+	default:
+		line("reason", reason)
+		line("error", problem.Error())
+	}
+	line("actor", actor)
+	if e := shown.cleanUp(); e != nil {
+		line("clean-up", e.Error())
+	}
+	line("next", shown.next())
 }
 
 // waitText says what a run waits for.
@@ -270,21 +302,18 @@ func stepKey(s *journal.Step) string {
 type jsonShown struct {
 	*jsonRun
 
-	Error *jsonError `json:"error,omitempty"`
-	Stop  *jsonStop  `json:"stop,omitempty"`
-	Pause *jsonStop  `json:"pause,omitempty"`
-	Waits []jsonWait `json:"waits,omitempty"`
-	Steps []jsonStep `json:"steps,omitempty"`
+	Reason  string     `json:"reason,omitempty"`
+	Actor   string     `json:"actor,omitempty"`
+	Error   *jsonError `json:"error,omitempty"`
+	CleanUp *jsonError `json:"clean_up,omitempty"`
+	Waits   []jsonWait `json:"waits,omitempty"`
+	Steps   []jsonStep `json:"steps,omitempty"`
 }
 
 type jsonError struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
-type jsonStop struct {
-	Actor  string `json:"actor,omitempty"`
-	Reason string `json:"reason,omitempty"`
+	Code    string            `json:"code"`
+	Message string            `json:"message"`
+	Details map[string]string `json:"details,omitempty"`
 }
 
 type jsonWait struct {
@@ -310,20 +339,14 @@ func newJSONError(e *cairnerr.Error) *jsonError {
 	if e == nil {
 		return nil
 	}
-	return &jsonError{string(e.Code), e.Message}
+	return &jsonError{string(e.Code), e.Message, e.Details}
 }
 
 func newJSONShown(shown *shownRun) *jsonShown {
-	out := &jsonShown{jsonRun: newJSONRun(shown.run), Error: newJSONError(shown.problem)}
-	if shown.stop != nil {
-		out.Stop = &jsonStop{shown.stop.Actor, shown.stop.Reason}
+	out := &jsonShown{
+		jsonRun: newJSONRun(shown.run, shown.phase), Error: newJSONError(shown.problem), CleanUp: newJSONError(shown.cleanUp()),
 	}
-	if shown.pause != nil {
-		out.Pause = &jsonStop{Actor: shown.pause.Actor}
-		if why := shown.pause.Error; why != nil {
-			out.Pause.Reason = why.Message
-		}
-	}
+	out.Reason, out.Actor = shown.why()
 	for _, w := range shown.waits {
 		out.Waits = append(out.Waits, jsonWait{w.Kind, w.Key, timeText(w.Until), w.Token, runText(w.Child), newJSONError(w.Error)})
 	}

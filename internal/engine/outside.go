@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -111,6 +112,48 @@ func (e *Engine) TokenOf(ctx context.Context, run journal.ID, name string) (stri
 	default:
 		return "", cairnerr.Errorf(cairnerr.CodeMalformed, "%s has %d open hooks %q: use the token of one", journal.PrefixRun.Format(run), len(found), name)
 	}
+}
+
+// DeliverTo is [Engine.Deliver] to the hook with a name that a run has open. A send with a key may be repeated when the run has closed the hook.
+func (e *Engine) DeliverTo(ctx context.Context, run journal.ID, name string, s Sending) (Receipt, error) {
+	var receipt Receipt
+	token, err := e.TokenOf(ctx, run, name)
+	if err == nil {
+		s.Token = token
+		receipt, err = e.Deliver(ctx, s)
+	}
+	if s.Key == "" || cairnerr.CodeOf(err) != cairnerr.CodeHookNotFound {
+		return receipt, err
+	}
+	hook, readErr := e.receivedBy(ctx, run, name, s.Key)
+	if readErr != nil || hook.IsZero() {
+		return receipt, cmp.Or(readErr, err)
+	}
+	res, err := e.tell(ctx, run, &journal.HookReceived{Sender: s.Key, Payload: s.Payload}, hook)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return Receipt{Run: run, Hook: hook, Seq: res.Outcomes[0].Seq}, nil
+}
+
+// receivedBy returns the hook with a name that has received what was sent with a key, the zero id if none has.
+func (e *Engine) receivedBy(ctx context.Context, run journal.ID, name, sender string) (hook journal.ID, err error) {
+	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	if err != nil {
+		return hook, err
+	}
+	named := map[journal.ID]bool{}
+	for _, event := range j.Events {
+		switch d := event.Data.(type) {
+		case *journal.HookCreated:
+			named[event.Entity] = nameOf(event.Key) == name
+		case *journal.HookReceived:
+			if d.Sender == sender && named[event.Entity] {
+				return event.Entity, nil
+			}
+		}
+	}
+	return hook, nil
 }
 
 // nameOf returns the name in a key: without the branch, the number and the explicit key.

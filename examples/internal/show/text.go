@@ -167,7 +167,7 @@ func (r *Run) mark() span {
 // status says how a run is, and what it waits for.
 func (r *Run) status() span {
 	text := string(r.Info.Status)
-	if r.Info.Phase != "" {
+	if r.Info.Phase != "" && r.Info.Phase != cairn.PhaseWaiting { // the lines below it say for what
 		text = string(r.Info.Phase)
 	}
 	if r.Info.Status == cairn.StatusFailed {
