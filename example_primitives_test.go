@@ -236,7 +236,8 @@ func ExampleAsCompleted() {
 	run(cairn.NewWorkflow("first come", func(ctx cairn.Context, naps []time.Duration) ([]int, error) {
 		var futures []*cairn.Future[int]
 		for i, d := range naps {
-			f, err := cairn.Go(ctx, "nap", func(ctx cairn.Context) (int, error) { return i, cairn.Sleep(ctx, d) })
+			nap := func(ctx cairn.Context) (int, error) { return i, cairn.Sleep(ctx, d) }
+			f, err := cairn.Go(ctx, "nap", nap, cairn.Key(d.String()))
 			if err != nil {
 				return nil, err
 			}

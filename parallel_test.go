@@ -115,6 +115,7 @@ func TestAsCompleted(t *testing.T) {
 				if err != nil {
 					return "", err
 				}
+				//cairnvet:ignore loopkey the test is about calls that are found by their position
 				seen, err := step.Do(ctx, fmt.Sprint("saw ", i))
 				if err != nil {
 					return "", err
@@ -182,6 +183,7 @@ func TestALoserThatIsDue(t *testing.T) {
 			futures := make([]*cairn.Future[int], 6)
 			for i := range futures {
 				var err error
+				//cairnvet:ignore loopkey there are always six
 				futures[i], err = cairn.Go(ctx, "nap", func(ctx cairn.Context) (int, error) {
 					return i, cairn.Sleep(ctx, time.Duration(5+i%2)*time.Millisecond)
 				})

@@ -31,6 +31,7 @@ const (
 var ticks = cairn.NewWorkflow("ticks", func(ctx cairn.Context, n int) ([]int, error) {
 	var pids []int
 	for range n {
+		//cairnvet:ignore loopkey all calls are the same
 		pid, err := cairn.Do(ctx, "tick", func(context.Context) (int, error) {
 			time.Sleep(100 * time.Millisecond)
 			return os.Getpid(), nil

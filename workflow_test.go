@@ -103,6 +103,7 @@ func TestStopWithoutADatabase(t *testing.T) {
 	began := make(chan struct{}, 1000)
 	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (int, error) {
 		for {
+			//cairnvet:ignore loopkey all calls are the same
 			_, err := cairn.Do(ctx, "s", func(context.Context) (int, error) {
 				select {
 				case began <- struct{}{}:

@@ -78,6 +78,7 @@ func untouched(t *testing.T, name string) cairn.Step[int, string] {
 func steps(all ...cairn.Step[int, string]) code {
 	return func(ctx cairn.Context, n int) (out string, err error) {
 		for _, s := range all {
+			//cairnvet:ignore loopkey each step has a name of its own
 			if out, err = s.Do(ctx, n); err != nil {
 				return "", err
 			}

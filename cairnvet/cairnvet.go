@@ -13,6 +13,7 @@ const (
 	ruleTime          = "time"
 	ruleRandom        = "random"
 	ruleMapOrder      = "maporder"
+	ruleLoopKey       = "loopkey"
 	ruleWait          = "wait"
 	ruleSharedContext = "sharedcontext"
 	ruleDeferred      = "deferred"
@@ -22,7 +23,7 @@ const (
 
 // ignorable are the rules that a comment can switch off. It is a list of its own because the analyzers refer to it.
 var ignorable = []string{
-	ruleGoroutine, ruleTime, ruleRandom, ruleMapOrder, ruleWait, ruleSharedContext, ruleDeferred, ruleImpure,
+	ruleGoroutine, ruleTime, ruleRandom, ruleMapOrder, ruleLoopKey, ruleWait, ruleSharedContext, ruleDeferred, ruleImpure,
 }
 
 var analyzers = []*analysis.Analyzer{
@@ -30,6 +31,7 @@ var analyzers = []*analysis.Analyzer{
 	newAnalyzer(ruleTime, "find clocks and timers in workflows that are not the run's", checkTime),
 	newAnalyzer(ruleRandom, "find randomness in workflows that is not the run's", checkRandom),
 	newAnalyzer(ruleMapOrder, "find durable calls in the order of a map", checkMapOrder),
+	newAnalyzer(ruleLoopKey, "find durable calls that a loop repeats without a key", checkLoopKey),
 	newAnalyzer(ruleWait, "find waits in workflows that the engine does not know: channels, groups, and locks held across durable calls", checkWait),
 	newAnalyzer(ruleSharedContext, "find branches and steps that use the cairn.Context of the workflow around them", checkSharedContext),
 	newAnalyzer(ruleDeferred, "find durable calls in deferred functions", checkDeferred),

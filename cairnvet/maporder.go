@@ -32,15 +32,16 @@ func checkMapOrder(p *rulePass) {
 					"loop over slices.Sorted(maps.Keys(m))", shown(calls[0]))
 			}
 		case *ast.CallExpr:
-			if itemsByPlace.has(symbolOf(p.callee(node))) && len(node.Args) > items && order.unordered(node.Args[items]) {
+			if itemsByPlace.has(symbolOf(p.callee(node))) && len(node.Args) > items && !p.hasOption(node, "KeyByOption") &&
+				order.unordered(node.Args[items]) {
 				p.found(node.Args[items], "these items are in the order of a map, which is different when the workflow is executed again: "+
-					"sort them, or use cairn.MapKey")
+					"sort them, or use cairn.KeyBy")
 			}
 		}
 	}
 }
 
-// itemsByPlace tells its items apart by their places.
+// itemsByPlace tells its items apart by their places, unless it has a cairn.KeyBy.
 var itemsByPlace = symbols{cairnPath: "Map"}
 
 // items is which argument of it they are.

@@ -40,6 +40,16 @@ func takes(function types.Type, is func(types.Type) bool) bool {
 	return false
 }
 
+// hasOption reports whether a call has an option of package cairn among its arguments, or options that cannot be seen.
+func (c *code) hasOption(call *ast.CallExpr, name string) bool {
+	for _, argument := range call.Args {
+		if isNamed(c.info.TypeOf(argument), cairnPath, name) {
+			return true
+		}
+	}
+	return call.Ellipsis.IsValid()
+}
+
 // ofCairn reports whether a function belongs to package cairn.
 func ofCairn(object types.Object) bool {
 	return object != nil && object.Pkg() != nil && object.Pkg().Path() == cairnPath

@@ -34,10 +34,7 @@ func limits(ctx cairn.Context, at time.Time) error {
 	_, end := context.WithTimeout(context.Background(), time.Second) // not the workflow's
 	defer end()
 	_ = short
-	within, done, err := cairn.WithTimeout(ctx, time.Second)
-	if err != nil {
-		return err
-	}
+	within, done := cairn.WithTimeout(ctx, time.Second)
 	defer done()
 	return cairn.Sleep(within, time.Hour)
 }

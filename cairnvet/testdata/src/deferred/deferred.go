@@ -51,10 +51,7 @@ func handed(ctx cairn.Context) {
 }
 
 func stops(ctx cairn.Context) (n int, err error) {
-	within, stop, err := cairn.WithTimeout(ctx, time.Hour)
-	if err != nil {
-		return 0, err
-	}
+	within, stop := cairn.WithTimeout(ctx, time.Hour)
 	defer stop()
 	clean, done := cairn.Cleanup(ctx, time.Minute)
 	defer done()

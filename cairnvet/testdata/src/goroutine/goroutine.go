@@ -66,7 +66,7 @@ func branches(ctx cairn.Context, numbers []int) ([]int, error) {
 	if _, err := f.Wait(ctx); err != nil {
 		return nil, err
 	}
-	return cairn.Map(ctx, "many", numbers, 0, step.Do)
+	return cairn.Map(ctx, "many", numbers, 0, func(ctx cairn.Context, n int) (int, error) { return step.Do(ctx, n) })
 }
 
 func outside(ctx context.Context) {

@@ -33,7 +33,7 @@ func broken(ctx cairn.Context) {
 	_ = time.Now() // want `time.Now in`
 	//cairnvet:ignore // want `this hides nothing: say which rule is ignored, and why`
 	_ = time.Now() // want `time.Now in`
-	//cairnvet:ignore clock because // want `this hides nothing: there is no rule "clock"; there are goroutine, time, random, maporder, wait, sharedcontext, deferred, impure \[ignore\]`
+	//cairnvet:ignore clock because // want `this hides nothing: there is no rule "clock"; there are goroutine, time, random, maporder, loopkey, wait, sharedcontext, deferred, impure \[ignore\]`
 	_ = time.Now() // want `time.Now in`
 	//cairnvet:disable time because // want `the only comment of this kind is "//cairnvet:ignore rule reason"`
 	_ = time.Now() // want `time.Now in`

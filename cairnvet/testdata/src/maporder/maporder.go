@@ -24,23 +24,22 @@ var tell = cairn.NewStep("tell", func(ctx context.Context, m prices) (int, error
 	return 0, words.Close(ctx)
 })
 
+func chargeOne(ctx cairn.Context, name string) (int, error) { return charge.Do(ctx, name) }
+
 func direct(ctx cairn.Context, m prices) error {
 	for name := range m { // want `charge.Do is a durable call in the order of a map, which is different when the workflow is executed again: loop over slices.Sorted\(maps.Keys\(m\)\) \[maporder\]`
-		if _, err := charge.Do(ctx, name); err != nil {
+		if _, err := charge.Do(ctx, name, cairn.Key(name)); err != nil {
 			return err
 		}
 	}
-	for name := range m { // want `charge.Key\(name\).Do is`
-		_, _ = charge.Key(name).Do(ctx, name)
-	}
 	for name := range maps.Keys(m) { // want `charge.Do is`
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
 	for range maps.Values(m) { // want `cairn.Sleep is`
-		_ = cairn.Sleep(ctx, 1)
+		_ = cairn.Sleep(ctx, 1, cairn.Key("a"))
 	}
 	for name := range maps.All(m) { // want `cairn.Go is`
-		_, _ = cairn.Go(ctx, name, func(ctx cairn.Context) (int, error) { return charge.Do(ctx, name) })
+		_, _ = cairn.Go(ctx, name, func(ctx cairn.Context) (int, error) { return charge.Do(ctx, name, cairn.Key(name)) })
 	}
 	for _, name := range slices.Collect(maps.Keys(m)) { // want `helper is`
 		_ = helper(ctx, name)
@@ -50,7 +49,7 @@ func direct(ctx cairn.Context, m prices) error {
 	}
 	var shared sync.Map
 	for range shared.Range { // want `cairn.Sleep is`
-		_ = cairn.Sleep(ctx, 1)
+		_ = cairn.Sleep(ctx, 1, cairn.Key("a"))
 	}
 	return nil
 }
@@ -58,12 +57,12 @@ func direct(ctx cairn.Context, m prices) error {
 func helper(ctx cairn.Context, name string) error { return nil }
 
 func closures(ctx cairn.Context, m map[string]int) {
-	pay := func(name string) { _, _ = charge.Do(ctx, name) }
+	pay := func(name string) { _, _ = charge.Do(ctx, name, cairn.Key(name)) }
 	for name := range m { // want `pay is`
 		pay(name)
 	}
 	for name := range m { // want `charge.Do is`
-		func() { _, _ = charge.Do(ctx, name) }()
+		func() { _, _ = charge.Do(ctx, name, cairn.Key(name)) }()
 	}
 	var again func(int)
 	again = func(n int) {
@@ -83,7 +82,7 @@ func closures(ctx cairn.Context, m map[string]int) {
 		changed(name) // nobody knows what it is
 	}
 	changed = pay
-	changed = func(name string) { _, _ = charge.Do(ctx, name) }
+	changed = func(name string) { _, _ = charge.Do(ctx, name, cairn.Key(name)) }
 }
 
 func collected(ctx cairn.Context, m map[string]int) {
@@ -92,37 +91,37 @@ func collected(ctx cairn.Context, m map[string]int) {
 		names = append(names, name)
 	}
 	for _, name := range names { // want `charge.Do is`
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
 	all := slices.Collect(maps.Keys(m))
 	for _, name := range all { // want `charge.Do is`
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
 	var keys = maps.Keys(m)
 	for name := range keys { // want `charge.Do is`
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
-	_, _ = cairn.Map(ctx, "all", all, 0, charge.Do) // want `these items are in the order of a map, .*: sort them, or use cairn.MapKey`
-	_, _ = cairn.MapKey(ctx, "all", all, 0, func(name string) string { return name }, charge.Do)
+	_, _ = cairn.Map(ctx, "all", all, 0, chargeOne) // want `these items are in the order of a map, .*: sort them, or use cairn.KeyBy`
+	_, _ = cairn.Map(ctx, "all", all, 0, chargeOne, cairn.KeyBy(func(name string) string { return name }))
 }
 
 func sorted(ctx cairn.Context, m map[string]int, lists map[string][]string) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
 	names := slices.Collect(maps.Keys(m))
 	slices.Sort(names)
 	for _, name := range names {
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
-	_, _ = cairn.Map(ctx, "names", names, 0, charge.Do)
+	_, _ = cairn.Map(ctx, "names", names, 0, chargeOne)
 	var more []string
 	for name := range m {
 		more = append(more, name)
 	}
 	sort.Sort(sort.StringSlice(more))
 	for _, name := range more {
-		_, _ = charge.Do(ctx, name)
+		_, _ = charge.Do(ctx, name, cairn.Key(name))
 	}
 	for _, list := range lists {
 		var copied []string
@@ -137,7 +136,7 @@ func sorted(ctx cairn.Context, m map[string]int, lists map[string][]string) {
 			copied = append(copied, name)
 		}
 		for _, name := range copied { // in the order of the list
-			_, _ = charge.Do(ctx, name)
+			_, _ = charge.Do(ctx, name, cairn.Key(name))
 		}
 	}
 }

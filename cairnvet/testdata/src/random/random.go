@@ -28,16 +28,13 @@ func workflow(ctx cairn.Context, buffer []byte) (string, error) {
 }
 
 func fine(ctx cairn.Context, name string) (string, error) {
-	dice, err := cairn.Rand(ctx)
-	if err != nil {
-		return "", err
-	}
+	dice := cairn.Rand(ctx)
 	_ = dice.IntN(6)
 	_ = rand.New(rand.NewPCG(1, 2)).IntN(6)
 	_ = old.New(old.NewSource(1)).Intn(6)
 	_ = uuid.NewSHA1(uuid.NameSpaceURL, []byte(name))
 	if _, err := uuid.Parse(name); err != nil {
-		return cairn.NewID(ctx)
+		return cairn.NewID(ctx), nil
 	}
 	return cairn.Do(ctx, "token", func(context.Context) (string, error) { return secret.Text(), nil })
 }

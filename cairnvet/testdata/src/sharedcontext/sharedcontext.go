@@ -13,19 +13,19 @@ func branches(ctx cairn.Context, numbers []int) error {
 	_, _ = cairn.Go(ctx, "a", func(cairn.Context) (int, error) {
 		return charge.Do(ctx, 1) // want `ctx belongs to the workflow around this branch: a branch uses the Context that it gets \[sharedcontext\]`
 	})
-	_, _ = cairn.GoKey(ctx, "a", "key", func(own cairn.Context) (int, error) {
+	_, _ = cairn.Go(ctx, "a", func(own cairn.Context) (int, error) {
 		_, _ = charge.Do(own, 1)
 		return charge.Do(ctx, 1) // want `ctx belongs to the workflow around this branch`
-	})
+	}, cairn.Key("key"))
 	_, _ = cairn.Map(ctx, "a", numbers, 0, func(_ cairn.Context, n int) (int, error) {
 		return charge.Do(ctx, n) // want `ctx belongs`
 	})
-	_, _ = cairn.MapKey(ctx, "a", numbers, 0, func(int) string { return cairn.RunID(ctx) }, func(_ cairn.Context, n int) (int, error) {
+	_, _ = cairn.Map(ctx, "a", numbers, 0, func(_ cairn.Context, n int) (int, error) {
 		func() {
 			_, _ = charge.Do(ctx, n) // want `ctx belongs`
 		}()
 		return n, nil
-	})
+	}, cairn.KeyBy(func(int) string { return cairn.RunID(ctx) }))
 	work := func(own cairn.Context) (int, error) {
 		return charge.Do(ctx, 1) // want `ctx belongs`
 	}
@@ -35,12 +35,9 @@ func branches(ctx cairn.Context, numbers []int) error {
 
 func nested(ctx cairn.Context) error {
 	_, err := cairn.Go(ctx, "outer", func(middle cairn.Context) (int, error) {
-		within, done, err := cairn.WithTimeout(middle, 1)
-		if err != nil {
-			return 0, err
-		}
+		within, done := cairn.WithTimeout(middle, 1)
 		defer done()
-		_, err = cairn.Go(within, "inner", func(inner cairn.Context) (int, error) {
+		_, err := cairn.Go(within, "inner", func(inner cairn.Context) (int, error) {
 			_ = cairn.Sleep(inner, 1)
 			_ = cairn.Sleep(within, 1) // want `within belongs`
 			return charge.Do(ctx, 1)   // want `ctx belongs`
