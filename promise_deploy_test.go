@@ -462,3 +462,25 @@ func TestDeploy_EachChange_DoesWhatTheGuideSays(t *testing.T) {
 		})
 	}
 }
+
+// A start is repeated by a newer program, whose input has one more field: it is the same start, unless that field is used.
+func TestStart_RepeatedWithAnAddedField_IsNoConflict(t *testing.T) {
+	t.Parallel()
+	onEveryStoreWith(t, func(t *testing.T, open configured) {
+		t.Helper()
+		was := cairn.NewWorkflow("w", func(ctx cairn.Context, _ itemV1) (string, error) { return "", waitForGo(ctx) })
+		is := cairn.NewWorkflow("w", func(ctx cairn.Context, _ itemV2) (string, error) { return "", waitForGo(ctx) })
+		e := open(quiet("was"), was)
+		first, err := was.Start(t.Context(), e, itemV1{"x"}, cairn.Key("k"))
+		require.NoError(t, err)
+		stop(e)
+		e = open(quiet("is"), is)
+		again, err := is.Start(t.Context(), e, itemV2{Name: "x"}, cairn.Key("k"))
+		require.NoError(t, err)
+		require.Equal(t, first.ID(), again.ID())
+		_, err = is.Start(t.Context(), e, itemV2{Name: "x", Note: "new"}, cairn.Key("k"))
+		requireCode(t, "start_key_conflict", err)
+		_, err = is.Start(t.Context(), e, itemV2{Name: "y"}, cairn.Key("k"))
+		requireCode(t, "start_key_conflict", err)
+	})
+}
