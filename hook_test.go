@@ -227,3 +227,45 @@ func TestHook_SendToRepeatedAfterClose_CountsOnce(t *testing.T) {
 		require.NoError(t, mail.SendTo(t.Context(), e, run.ID(), 7, cairn.Key("a")), "the run has ended")
 	})
 }
+
+// A webhook's retry gets success as long as the run is kept, also after the hook was closed and the run has ended. It never reaches a later
+// hook that has the token.
+func TestSend_RepeatedWithItsKey_IsFoundByTokenAndKey(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		paid := cairn.NewHook[int]("paid").Token("order 7")
+		wf := cairn.NewWorkflow("order", func(ctx cairn.Context, _ int) (int, error) { return paid.Wait(ctx) })
+		e, other := start(wf), start(wf)
+		opened := func(run *cairn.Run[int]) {
+			t.Helper()
+			require.Eventually(t, func() bool {
+				info, err := e.HookInfo(t.Context(), "order 7")
+				return err == nil && info.RunID == run.ID()
+			}, 10*time.Second, time.Millisecond)
+		}
+		first, err := wf.Start(t.Context(), e, 1)
+		require.NoError(t, err)
+		opened(first)
+		require.NoError(t, paid.Send(t.Context(), e, "order 7", 10, cairn.Key("webhook 1")))
+		out, err := first.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, 10, out)
+		for _, sender := range []*cairn.Engine{e, other} { // the hook is closed
+			require.NoError(t, paid.Send(t.Context(), sender, "order 7", 10, cairn.Key("webhook 1")))
+			requireCode(t, "receipt_conflict", paid.Send(t.Context(), sender, "order 7", 11, cairn.Key("webhook 1")))
+			requireCode(t, "hook_not_found", paid.Send(t.Context(), sender, "order 7", 10, cairn.Key("webhook 2")))
+		}
+		second, err := wf.Start(t.Context(), e, 2)
+		require.NoError(t, err)
+		opened(second)
+		for _, sender := range []*cairn.Engine{e, other} {
+			require.NoError(t, paid.Send(t.Context(), sender, "order 7", 10, cairn.Key("webhook 1")))
+		}
+		require.NoError(t, paid.Send(t.Context(), other, "order 7", 20, cairn.Key("webhook 2")))
+		out, err = second.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, 20, out, "what was sent to the first run did not reach the second")
+		require.NoError(t, e.Run(first.ID()).Delete(t.Context()))
+		requireCode(t, "hook_not_found", paid.Send(t.Context(), e, "order 7", 10, cairn.Key("webhook 1")))
+	})
+}
