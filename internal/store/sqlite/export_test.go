@@ -26,3 +26,10 @@ func (s *Store) Watched() int {
 	defer s.watcher.mu.Unlock()
 	return len(s.watcher.open)
 }
+
+// WatchesVersion reports whether the store looks at the version of its file.
+func (s *Store) WatchesVersion() bool {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.hub.version.stop != nil
+}
