@@ -137,7 +137,7 @@ func frontEndImports(s source) (violations []string) {
 // named (tests, tools, examples) are free.
 var layers = [][]string{
 	{errorDir},
-	{journalDir, "internal/payload", "observe"},
+	{journalDir, "internal/payload", "internal/schema", "observe"},
 	{storeDir, "store"},
 	{"internal/commit", "internal/export"},
 	{"internal/engine", "internal/stream", "internal/outbox", "internal/wake", "internal/blob", "sink"},

@@ -326,6 +326,15 @@ func onEveryStore(t *testing.T, test func(t *testing.T, process func(wfs ...*eng
 			return nodeOn(t, st, time.Hour, wfs...)
 		})
 	})
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		path := t.TempDir() + "/x.db"
+		test(t, func(wfs ...*engine.Workflow) *node {
+			st, err := sqlite.Open(t.Context(), path, nil)
+			require.NoError(t, err)
+			return nodeOn(t, st, time.Hour, wfs...)
+		})
+	})
 }
 
 func TestWait_EndsElsewhere_IsTold(t *testing.T) {

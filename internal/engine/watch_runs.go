@@ -92,16 +92,20 @@ func (e *Engine) watchWhileAsked() {
 		select {
 		case <-ctx.Done():
 		case run, open := <-hints:
-			if !open {
-				hints = nil
-				continue
-			}
-			hinted[run] = true
+			hinted[run] = open
 		case <-timer.C:
 		}
 		e.turns.Take("runs", 0)
 		if ctx.Err() != nil {
 			return
+		}
+		for more := true; more; { // several may have come at once: one look is enough for all
+			select {
+			case run, open := <-hints:
+				hinted[run], more = open, open
+			default:
+				more = false
+			}
 		}
 		began := time.Now()
 		all := !began.Before(regular)

@@ -12,6 +12,7 @@ import (
 type Hints[K comparable] struct {
 	mu      sync.Mutex
 	pending map[K]struct{}
+	order   []K // of those that are pending: a simulation must not depend on the order of a map
 	wake    chan struct{}
 }
 
@@ -27,7 +28,10 @@ func (h *Hints[K]) Give(hints ...K) {
 	}
 	h.mu.Lock()
 	for _, hint := range hints {
-		h.pending[hint] = struct{}{}
+		if _, there := h.pending[hint]; !there {
+			h.pending[hint] = struct{}{}
+			h.order = append(h.order, hint)
+		}
 	}
 	h.mu.Unlock()
 	select {
@@ -62,11 +66,13 @@ func (h *Hints[K]) Deliver(ctx context.Context, out chan<- K) {
 func (h *Hints[K]) take() (hint K, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for hint = range h.pending {
-		delete(h.pending, hint)
-		return hint, true
+	if len(h.order) == 0 {
+		return hint, false
 	}
-	return hint, false
+	hint = h.order[0]
+	h.order = h.order[1:]
+	delete(h.pending, hint)
+	return hint, true
 }
 
 // RunListeners are the listeners of one process for hints about runs. The zero value has none.

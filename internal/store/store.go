@@ -164,7 +164,7 @@ type Info struct {
 // depends on it also looks from time to time.
 type Notifier interface {
 	// Listen returns a channel that receives the namespaces in which something was committed by any process, until ctx
-	// ends. It never blocks the sender: hints are merged while nobody reads.
+	// ends, and "" where the namespace is not known. It never blocks the sender: hints are merged while nobody reads.
 	Listen(ctx context.Context) (<-chan string, error)
 	// ListenStreams does the same for streams: the channel receives the runs to whose streams something was written, and the zero id where that
 	// is not known. It costs something while it lasts, also if nothing happens. Of what own says is the listener's own writer it is not told, as far as

@@ -42,3 +42,10 @@ func (s *Store) ReaderPragma(ctx context.Context, name string) (value string, er
 	err = s.db().QueryRowContext(ctx, `pragma `+name).Scan(&value)
 	return value, err
 }
+
+// WatchesVersion reports whether the store looks at the version of its file.
+func (s *Store) WatchesVersion() bool {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	return s.hub.version.stop != nil
+}

@@ -292,5 +292,5 @@ func synchronousName(n int) string {
 // Statements returns how many statements the writers have executed, for measurements.
 func (s *Store) Statements() int64 { return s.statements.Load() }
 
-// Notifier tells the parts of this process of each other's commits. Other processes are not told: they look.
+// Notifier tells the parts of this process of each other's commits, and that other processes have committed something.
 func (s *Store) Notifier() store.Notifier { return s.hub }

@@ -258,6 +258,7 @@ func (t *tx) begin(ctx context.Context, provable bool) error {
 	}
 	t.begun, t.w.open = true, t
 	alone := t.seen.valid && t.seen == t.w.known
+	t.w.store.hub.version.began(!alone)
 	t.w.known = version{} // until it is committed
 	if provable && alone && t.now-t.w.movedAt < moveEvery {
 		return nil

@@ -12,12 +12,23 @@ import (
 var notifierTests = []test{
 	{"EndsWithContext", notifierEnds},
 	{"Hears", notifierHears},
+	{"HearsOfOthers", notifierHearsOfOthers},
 	{"HearsOfRuns", notifierHearsOfRuns},
 	{"Merges", notifierMerges},
 }
 
-// hint returns the next hint.
+// hint returns the next hint at a namespace.
 func hint(b *bench, hints <-chan string) string {
+	b.Helper()
+	for {
+		if got := anyHint(b, hints); got != "" {
+			return got
+		}
+	}
+}
+
+// anyHint returns the next hint, "" if it names no namespace.
+func anyHint(b *bench, hints <-chan string) string {
 	b.Helper()
 	select {
 	case got, ok := <-hints:
@@ -114,5 +125,28 @@ func notifierHearsOfRuns(b *bench) {
 				require.Fail(b, "the channel stays open")
 			}
 		}
+	}
+}
+
+// notifierHearsOfOthers has another process commit something, again and again, while this one commits, too.
+func notifierHearsOfOthers(b *bench) {
+	other := b.peer()
+	hints, err := b.store.Notifier().Listen(b.ctx())
+	require.NoError(b, err)
+	runs, err := b.store.Notifier().ListenRuns(b.ctx(), func(writer journal.ID) bool { return writer == b.self })
+	require.NoError(b, err)
+	for i := range 12 {
+		if i%2 == 0 {
+			b.start(journal.Engine) // what this process commits hides nothing
+		}
+		run := other.start(journal.Engine)
+		if i%3 == 0 {
+			b.start(journal.Engine)
+		}
+		for there := false; !there; there = len(b.heads(run)) > 0 {
+			anyHint(b, hints)
+		}
+		require.NoError(b, other.commit(&store.Changes{Notify: []string{b.ns}, RunHints: []journal.ID{run}}))
+		awaitHint(b, runs, run, true)
 	}
 }
