@@ -181,9 +181,9 @@ func differences() map[string]difference {
 				  - event 4: run_failed "no"
 				  + the code ends with run_failed "it failed: no"`},
 		"a panic": {was: steps(a), is: func(cairn.Context, int) (string, error) { panic("oh") }, want: `
-				event 3, "a": the code does not ask for it any more
-				  - event 3: step_completed "a"
-				  + the code ends with run_failed "panic: oh"`},
+				event 1: the code cannot go on
+				  - event 1: run_created
+				  + the code stops with "panic: oh"`},
 		"a branch is added": {was: beside(all, "x", "y"), is: beside(all, "x", "y", "z"), want: `
 				event 5: the record has come to its end, and the code goes on
 				  - event 5: run_completed "all"

@@ -137,10 +137,6 @@ func noDifference(t *testing.T) map[string]struct {
 			_, _ = sleeps(steps(a))(ctx, n)
 			return extra.Do(ctx, n)
 		}, act: aDay},
-		"another time to sleep": {was: sleeps(steps(a)), is: func(ctx cairn.Context, n int) (string, error) {
-			_, _ = a.Do(ctx, n)
-			return "", cairn.Sleep(ctx, time.Minute)
-		}, act: aDay},
 		"an end where the record has none": {was: func(ctx cairn.Context, n int) (string, error) { _, _ = a.Do(ctx, n); return "", longStep(ctx) }, is: steps(a), act: aMoment},
 		"a step that is under way":         {was: func(ctx cairn.Context, n int) (string, error) { return "", longStep(ctx) }, is: steps(extra), act: aMoment},
 		"terminated after a cancel": {was: stubborn, is: func(ctx cairn.Context, n int) (string, error) { _, _ = stubborn(ctx, n); return extra.Do(ctx, n) }, act: func(e *cairntest.Env, run *cairn.Run[string]) {

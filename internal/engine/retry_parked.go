@@ -42,8 +42,8 @@ func (e *Engine) tryParked(looked map[journal.ID]journal.Time) {
 				continue
 			}
 			looked[run.ID] = run.ParkedAt
-			if tried, err := e.triedBefore(e.life, run.ID); err == nil && !tried {
-				_ = e.Resume(e.life, run.ID, "build "+e.build()) // somebody else may have been faster
+			if seq, err := e.untried(e.life, run.ID); err == nil && seq > 0 {
+				e.resumeAt(run.ID, seq)
 			}
 		}
 		if !list.HasMore {
@@ -53,20 +53,35 @@ func (e *Engine) tryParked(looked map[journal.ID]journal.Time) {
 	}
 }
 
-// triedBefore reports whether a parked run is not for this build to try: it has tried, somebody has paused the run, or the run may kill its processes.
-func (e *Engine) triedBefore(ctx context.Context, run journal.ID) (bool, error) {
+// resumeAt resumes a run if nothing was written to it since an event. Another process of this build may have been faster, and must not be followed by a second try.
+func (e *Engine) resumeAt(run journal.ID, seq int64) {
+	_, err := e.do(e.life, &journal.Command{
+		Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: &journal.RunResumed{Actor: "build " + e.build()}}},
+		Guards: journal.Guards{Seq: seq},
+	})
+	if err == nil {
+		e.tellLater(run)
+		e.lookNow()
+	}
+}
+
+// untried returns the last event of a parked run that this build may try, 0: it may not. It has tried, somebody has paused the run, or the run may kill its processes.
+func (e *Engine) untried(ctx context.Context, run journal.ID) (int64, error) {
 	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	var last *journal.RunParked
 	for i := range j.Events {
 		if parked, ok := j.Events[i].Data.(*journal.RunParked); ok {
 			last = parked
 			if parked.Build == e.build() {
-				return true, nil
+				return 0, nil
 			}
 		}
 	}
-	return last == nil || last.Asked || last.Build == "" || cairnerr.CodeOf(last.Error) == cairnerr.CodePoison, nil
+	if last == nil || last.Asked || last.Build == "" || cairnerr.CodeOf(last.Error) == cairnerr.CodePoison {
+		return 0, nil
+	}
+	return j.Seq, nil
 }
