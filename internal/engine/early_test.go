@@ -104,6 +104,15 @@ func commitsAfter(t *testing.T, path string, code func(b *engine.Branch) error, 
 // gone on with it. Of that nobody hears: neither the logger, nor those who observe, nor a step.
 func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 	t.Parallel()
+	// On a busy machine the refusal may come before the code has gone on. It does so in one of many tries.
+	for end := time.Now().Add(time.Minute); saidOfWhatNeverWas(t) != 2; {
+		require.True(t, time.Now().Before(end), "the code never went on before the refusal")
+	}
+}
+
+// saidOfWhatNeverWas returns how often the code went on: twice, if it was dropped and executed again.
+func saidOfWhatNeverWas(t *testing.T) int64 {
+	t.Helper()
 	path := t.TempDir() + "/x.db"
 	st, err := sqlite.Open(t.Context(), path, nil)
 	require.NoError(t, err)
@@ -149,11 +158,11 @@ func TestNothingIsSaidOfWhatNeverWas(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "yes", string(run.Output))
 	require.NoError(t, e.Stop(context.WithoutCancel(t.Context()))) // all was told
-	require.EqualValues(t, 2, got.Load(), "the code went on, was dropped, and was executed again")
 	require.Equal(t, 1, strings.Count(said.String(), "msg=got"), "said:\n%s", &said)
 	require.EqualValues(t, 1, received.Load())
 	require.EqualValues(t, 1, bodies.Load())
 	require.EqualValues(t, 2, executions.Load(), "until it waited, and after that")
+	return got.Load()
 }
 
 // TestARaceThatNobodyWon has a race that a payload would decide, which another process has overtaken with one that does not: the child of the other branch goes on.
