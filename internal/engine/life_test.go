@@ -54,13 +54,13 @@ func TestHeart_BeatsFail_BodyEndsBeforeLease(t *testing.T) {
 	t.Parallel()
 	bubble.Run(t, func(t *testing.T) {
 		t.Helper()
-		var confirmed, ended time.Time
+		var confirmed, ended atomic.Int64 // in nanoseconds
 		var failing atomic.Bool
 		wf := &engine.Workflow{Name: "w", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 			return b.Step(engine.StepSpec{Name: "s"}, func(ctx context.Context, _ engine.StepInfo) (journal.Payload, error) {
-				if ended.IsZero() {
+				if ended.Load() == 0 {
 					<-ctx.Done()
-					ended = time.Now()
+					ended.Store(time.Now().UnixNano())
 					failing.Store(false)
 				}
 				return journal.Payload("done"), nil
@@ -70,19 +70,19 @@ func TestHeart_BeatsFail_BodyEndsBeforeLease(t *testing.T) {
 			if failing.Load() {
 				return cairnerr.Errorf(cairnerr.CodeUnreachable, "simulated")
 			}
-			confirmed = time.Now()
+			confirmed.Store(time.Now().UnixNano())
 			return nil
 		}, func(faultstore.Op, int) faultstore.Fault { return faultstore.Fault{} }, wf)
 		id, err := e.Start(t.Context(), engine.StartRequest{Workflow: "w"})
 		require.NoError(t, err)
 		time.Sleep(10 * leaseOfHearted)
-		require.Zero(t, ended, "it goes on while beats arrive")
+		require.Zero(t, ended.Load(), "it goes on while beats arrive")
 		failing.Store(true)
-		last := confirmed
+		last := confirmed.Load()
 		run, err := e.Wait(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, "done", string(run.Output))
-		require.Less(t, ended.Sub(last), leaseOfHearted)
+		require.Less(t, time.Duration(ended.Load()-last), leaseOfHearted)
 	})
 }
 
