@@ -37,11 +37,14 @@ const liveRuns = ` from cairn_namespaces n join cairn_runs r indexed by cairn_ru
 // Peers implements [store.Reader].
 func (s *Store) Peers(ctx context.Context) ([]store.Peer, error) {
 	var peers []store.Peer
-	err := s.each(ctx, s.db(), 3, func(row []driver.Value) error {
+	err := s.each(ctx, s.often(), 3, func(row []driver.Value) error {
 		peers = append(peers, store.Peer{Incarnation: asID(row[0]), Beat: asInt(row[1]), Batch: asInt(row[2])})
 		return nil
 	}, `select w.incarnation, max(b.beat), sum(w.batch) from cairn_writers w left join cairn_beats b on b.incarnation = w.incarnation
 		where w.fenced = 0 group by w.incarnation`)
+	if err == nil {
+		s.hub.version.sawPeers(peers)
+	}
 	return peers, err
 }
 

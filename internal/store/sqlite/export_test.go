@@ -49,3 +49,6 @@ func (s *Store) WatchesVersion() bool {
 	defer s.hub.mu.Unlock()
 	return s.hub.version.stop != nil
 }
+
+// VersionLooks returns how often the store has looked at the version of its file.
+func (s *Store) VersionLooks() int64 { return s.hub.version.looks.Load() }

@@ -19,7 +19,11 @@ type hub struct {
 	version   versionWatch
 }
 
-func newHub(s *Store) *hub { return &hub{store: s, listeners: map[*store.Hints[string]]struct{}{}} }
+func newHub(s *Store) *hub {
+	h := &hub{store: s, listeners: map[*store.Hints[string]]struct{}{}}
+	h.version.wake = make(chan struct{}, 1)
+	return h
+}
 
 // Listen implements [store.Notifier].
 func (h *hub) Listen(ctx context.Context) (<-chan string, error) {

@@ -3,10 +3,13 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // How often the version of the file is looked at. A look reads a few bytes of shared memory and writes nothing.
@@ -20,21 +23,45 @@ const (
 	foreignGap = 10 * time.Millisecond
 )
 
-// versionWatch looks at the version of the file while somebody listens.
+// versionWatch looks at the version of the file while somebody listens, and others may write to it.
 type versionWatch struct {
 	stop context.CancelFunc // nil: nobody listens; guarded by the hub
 	// begun counts the transactions of this process. Each of them compares versions when it begins, and sets foreign if
 	// somebody else has committed since the one before. So only commits that come after the last of them are in doubt.
 	begun   atomic.Int64
 	foreign atomic.Bool
+	// alone says that no other process has a writer, as far as is known. To look all the same would cost more than
+	// all else that an idle process does: to be woken takes longer than to look.
+	alone atomic.Bool
+	own   sync.Map      // incarnations of this process
+	wake  chan struct{} // ends the sleep of who is alone
+	looks atomic.Int64
 }
 
 // began is called by each transaction of a writer that begins.
 func (v *versionWatch) began(foreign bool) {
-	if foreign {
-		v.foreign.Store(true)
+	if foreign && !v.foreign.Swap(true) {
+		v.rouse()
 	}
 	v.begun.Add(1)
+}
+
+// sawPeers is called with all processes that have writers, whenever somebody asks for them. Engines do so all the time.
+func (v *versionWatch) sawPeers(peers []store.Peer) {
+	alone := !slices.ContainsFunc(peers, func(p store.Peer) bool {
+		_, own := v.own.Load(p.Incarnation)
+		return !own
+	})
+	if v.alone.Swap(alone) && !alone {
+		v.rouse()
+	}
+}
+
+func (v *versionWatch) rouse() {
+	select {
+	case v.wake <- struct{}{}:
+	default:
+	}
 }
 
 // watch makes sure that the version is looked at. Nobody else can write to a database in memory. The lock is held.
@@ -42,6 +69,7 @@ func (h *hub) watch(ctx context.Context) {
 	if h.version.stop == nil && h.store.path != "" {
 		h.version.stop = h.store.asides.run(ctx, h.watchVersion)
 	}
+	h.version.rouse()
 }
 
 // left is called when a listener has left. With the last one, the look at the version ends.
@@ -59,6 +87,7 @@ func (h *hub) left() {
 func (h *hub) watchVersion(ctx context.Context) {
 	file := &fileVersion{store: h.store}
 	defer file.close()
+	base := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var begun int64    // at the last look
@@ -66,10 +95,15 @@ func (h *hub) watchVersion(ctx context.Context) {
 	var foreign bool   // there was one of another process
 	var told time.Time // when that was last hinted at
 	for {
-		timer.Reset(h.pause(doubt))
+		if !h.asleep() || doubt || foreign { // at whole milliseconds: in a simulation these instants are nobody else's
+			now := time.Since(base)
+			timer.Reset((now + h.pause(doubt)).Truncate(time.Millisecond) - now)
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-h.version.wake:
+			continue
 		case <-timer.C:
 		}
 		n := h.version.begun.Load() // before the version: what begins now is not there yet
@@ -88,6 +122,11 @@ func (h *hub) watchVersion(ctx context.Context) {
 			h.runs.Tell(journal.ID{}, journal.ID{})
 		}
 	}
+}
+
+// asleep reports whether there is nothing to look for until somebody ends that with rouse.
+func (h *hub) asleep() bool {
+	return h.version.alone.Load() && !h.version.foreign.Load() && h.streams.Len() == 0
 }
 
 // pause returns how long to wait before the next look.
@@ -136,7 +175,7 @@ func (v *fileVersion) open(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	raw.count = new(atomic.Int64) // these are not the writers' statements
+	raw.count = &v.store.hub.version.looks // these are not the writers' statements
 	v.raw, v.last = raw, -1
 	return true
 }

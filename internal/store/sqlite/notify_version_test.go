@@ -175,3 +175,62 @@ func TestNotifier_NobodyListens_LeavesTheFileAlone(t *testing.T) {
 		}
 	})
 }
+
+// TestNotifier_AloneOnTheFile_DoesNotLook has a process that learns that it has no peers, and then that one has come.
+func TestNotifier_AloneOnTheFile_DoesNotLook(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.db")
+	bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
+		st, own := writes(t, path)
+		l := listen(t, st)
+		lookAround := func() {
+			_, err := st.Peers(t.Context())
+			require.NoError(t, err)
+		}
+		own()
+		l.heard(time.Second)
+		require.Positive(t, st.VersionLooks(), "it is not known to be alone")
+		lookAround()
+		l.heard(time.Second)
+		looks := st.VersionLooks()
+		for range 20 {
+			own()
+			namespaces, runs := l.heard(time.Second)
+			require.Zero(t, namespaces+runs)
+		}
+		require.Equal(t, looks, st.VersionLooks())
+
+		_, other := writes(t, path)
+		lookAround()
+		l.heard(time.Second)
+		for range 20 {
+			other()
+			namespaces, runs := l.heard(within)
+			require.Positive(t, namespaces)
+			require.Positive(t, runs)
+		}
+	})
+}
+
+// TestNotifier_TakenForAlone_HintsWhenItWrites has a peer that nobody knows of yet. A process that writes sees its
+// commits.
+func TestNotifier_TakenForAlone_HintsWhenItWrites(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "x.db")
+	bubble.Run(t, func(t *testing.T) { //nolint:thelper // it is the test
+		st, own := writes(t, path)
+		l := listen(t, st)
+		own()
+		_, err := st.Peers(t.Context())
+		require.NoError(t, err)
+		_, other := writes(t, path)
+		for range 20 {
+			l.heard(time.Second)
+			other()
+			own()
+			namespaces, runs := l.heard(within)
+			require.Positive(t, namespaces)
+			require.Positive(t, runs)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -69,9 +70,13 @@ func (w *watcher) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-timer.C:
 		}
+		news := map[string]bool{}
 		for tx, runs := range w.ended(ctx) {
-			w.forget(tx, w.look(ctx, runs))
+			came := w.look(ctx, runs)
+			maps.Copy(news, came)
+			w.forget(tx, came)
 		}
+		w.s.hub.tell(slices.Sorted(maps.Keys(news))) // all at once: how many hints they become must not be up to chance
 		pause, more := w.next()
 		if !more {
 			return
@@ -111,19 +116,18 @@ func (w *watcher) ended(ctx context.Context) map[*sql.Tx][]store.RunKey {
 	return ended
 }
 
-// look gives a hint in the namespaces in which a run has come, and returns those.
+// look returns the namespaces in which a run has come.
 func (w *watcher) look(ctx context.Context, runs []store.RunKey) map[string]bool {
 	came := map[string]bool{}
 	for _, run := range runs {
 		if !came[run.Namespace] && w.there(ctx, run) {
 			came[run.Namespace] = true
-			w.s.hub.tell([]string{run.Namespace})
 		}
 	}
 	return came
 }
 
-// forget drops the runs of namespaces for which a hint was given. After a while it drops all.
+// forget drops the runs of namespaces for which a hint is given. After a while it drops all.
 func (w *watcher) forget(tx *sql.Tx, came map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -45,6 +45,7 @@ func (s *Store) OpenWriter(ctx context.Context, incarnation journal.ID, number i
 		return nil, errorsJoin(err, raw.Close())
 	}
 	s.witness.Saw(incarnation)
+	s.hub.version.own.Store(incarnation, true)
 	return w, nil
 }
 
