@@ -60,14 +60,16 @@ func (*unreadable) UnmarshalCBOR([]byte) error {
 }
 
 // mistake stops the journey now and then, as a mistake in its code would: with a panic, or because it cannot read what it wrote.
-func (g *guide) mistake(ctx cairn.Context, o *order, i int) {
+// It returns what keeps the journey from making it: a cancel.
+func (g *guide) mistake(ctx cairn.Context, o *order, i int) error {
 	if !time.Now().Before(g.buggy) { //cairnvet:ignore time how long a program has its mistake is not part of the journey
-		return
+		return nil
 	}
 	if i%2 == 0 {
 		panic("a mistake in the code of " + o.Name)
 	}
-	_, _ = g.wrong.Do(ctx, g.task(o, i, 0), g.optionsOf(&o.Legs[i], i)...)
+	_, err := g.wrong.Do(ctx, g.task(o, i, 0), g.optionsOf(&o.Legs[i], i)...)
+	return err
 }
 
 func newGuide(d *diary) *guide {
@@ -145,7 +147,9 @@ func (g *guide) leg(ctx cairn.Context, o *order, i int) (any, error) {
 	l := &o.Legs[i]
 	switch l.Kind {
 	case legStep:
-		g.mistake(ctx, o, i)
+		if err := g.mistake(ctx, o, i); err != nil {
+			return nil, err
+		}
 		return g.step(ctx, o, i, 0)
 	case legDeclined:
 		t := g.task(o, i, 0)
