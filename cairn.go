@@ -128,8 +128,10 @@ func (d *Definer) add(w *engine.Workflow) { d.workflows = append(d.workflows, w)
 
 // Config tunes an engine. The zero value is good for most.
 type Config struct {
-	// Namespace keeps the runs of different users of one database apart. Defaults to "default".
+	// Namespace keeps the runs of different users of one database apart. The engine works in it, and executes its runs. Defaults to "default".
 	Namespace string
+	// Namespaces are others whose runs the engine executes too; [AllNamespaces]: those of everybody. See [Engine.In].
+	Namespaces []string
 	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
 	MaxActive int
 	// MaxWaiting is the most waiting runs that are kept in memory with their goroutines; the rest goes on from the journal when it is due.
@@ -174,7 +176,7 @@ func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition)
 	}
 	e := &Engine{}
 	config := engine.Config{
-		Namespace: cfg.Namespace, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
+		Namespace: cfg.Namespace, Namespaces: cfg.Namespaces, MaxActive: cfg.MaxActive, MaxWaiting: cfg.MaxWaiting, Poll: cfg.Poll, Lease: cfg.Lease, Strict: cfg.Strict,
 		Logger: cmp.Or(cfg.Logger, slog.Default()), Hooks: cfg.Observe, KeepLogs: (*engine.KeepLogs)(cfg.KeepLogs),
 		Ready: func(made *engine.Engine) {
 			e.inner = made

@@ -28,6 +28,11 @@ func (r *recording) Journal(_ context.Context, namespace string, id journal.ID, 
 // Due implements [store.Reader]: the run is executed by the replay alone.
 func (r *recording) Due(context.Context, store.DueFilter) ([]store.DueRun, error) { return nil, nil }
 
+// Parked implements [store.Reader].
+func (r *recording) Parked(context.Context, store.Scope, store.RunKey, int) ([]store.ParkedRun, error) {
+	return nil, nil
+}
+
 // NextDue implements [store.Reader].
 func (r *recording) NextDue(context.Context, journal.Time) (journal.Time, error) { return 0, nil }
 

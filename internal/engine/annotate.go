@@ -56,7 +56,7 @@ func (n *notes) take() []*journal.Annotated {
 
 // Annotate notes something about a run, whatever its state.
 func (e *Engine) Annotate(ctx context.Context, run journal.ID, d *journal.Annotated) error {
-	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: d}}})
+	res, err := e.do(ctx, &journal.Command{Namespace: e.namespace, Run: run, Events: []journal.Event{{Data: d}}})
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ type Annotation struct {
 
 // Annotations calls a function with the annotations of a run whose names begin with a prefix, and that an actor made ("": anybody), until it reports false.
 func (e *Engine) Annotations(ctx context.Context, run journal.ID, prefix, actor string, yield func(Annotation) bool) error {
-	if _, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone); err != nil {
+	if _, err := e.store.Run(ctx, e.namespace, run, store.ResolveNone); err != nil {
 		return err
 	}
 	page := store.Page{Limit: store.MaxLimit}
 	for {
-		list, err := e.store.Events(ctx, e.cfg.Namespace, store.EventFilter{Run: run, Annotations: true, Resolve: store.ResolveAll}, page)
+		list, err := e.store.Events(ctx, e.namespace, store.EventFilter{Run: run, Annotations: true, Resolve: store.ResolveAll}, page)
 		if err != nil {
 			return err
 		}

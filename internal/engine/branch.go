@@ -89,6 +89,9 @@ func (b *Branch) Run() *journal.Run {
 	return b.x.run
 }
 
+// Namespace returns the one of the run.
+func (b *Branch) Namespace() string { return b.x.key.Namespace }
+
 // Context ends when the run is cancelled, the branch loses a race, its deadline is over, or its execution here is over.
 func (b *Branch) Context() context.Context { return b.ctx }
 

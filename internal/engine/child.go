@@ -128,7 +128,7 @@ func (b *Branch) lookForChild(key string) *memo {
 // startChild starts a run for this one. While the database cannot be reached it is tried again.
 func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 	for {
-		id, err := x.eng.startTold(x.with(x.eng.hard), x.key.Namespace, r)
+		id, err := x.eng.startTold(x.with(x.eng.hard), r)
 		if err == nil {
 			return id, nil
 		}
@@ -378,11 +378,11 @@ func (x *exec) openChildren(belongs func(key string) bool) []journal.ID {
 
 // childrenOf returns the children that belong to a run and have not ended, as the database has them: also those whose start their parent did not
 // live to write down.
-func (e *Engine) childrenOf(ctx context.Context, namespace string, parent journal.ID) ([]*journal.Run, error) {
+func (e *Engine) childrenOf(ctx context.Context, parent journal.ID) ([]*journal.Run, error) {
 	filter := store.RunFilter{Parent: parent, Statuses: []journal.Status{journal.StatusPending, journal.StatusRunning}}
 	var all []*journal.Run
 	for page := (store.Page{Limit: store.MaxLimit}); ; {
-		list, err := e.store.Runs(ctx, namespace, filter, page)
+		list, err := e.store.Runs(ctx, e.namespace, filter, page)
 		if err != nil {
 			return nil, err
 		}
@@ -405,7 +405,7 @@ func (x *exec) passCancelOn(known []journal.ID, at journal.Time) {
 	}
 	x.turns.Take("cancel", 0)
 	x.cancelChildren(known, "its parent was asked to stop")
-	left, err := x.eng.childrenOf(x.eng.hard, x.key.Namespace, x.key.Run)
+	left, err := x.eng.childrenOf(x.eng.hard, x.key.Run)
 	if err != nil {
 		return // the end of the run looks again
 	}
@@ -452,7 +452,7 @@ func (x *exec) endChildren() {
 	x.mu.Unlock()
 	x.flush(n)
 	for !x.isGone() {
-		left, err := x.eng.childrenOf(x.eng.hard, x.key.Namespace, x.key.Run)
+		left, err := x.eng.childrenOf(x.eng.hard, x.key.Run)
 		if err == nil {
 			for _, run := range left {
 				x.eng.cancelChild(x, run.ID, "it belongs to a run that ends")
@@ -505,7 +505,7 @@ func (e *Engine) cancelChild(x *exec, id journal.ID, reason string) {
 
 // terminateChildren ends the children of a run that was terminated, and theirs.
 func (e *Engine) terminateChildren(ctx context.Context, run journal.ID, reason, actor string) error {
-	children, err := e.childrenOf(ctx, e.cfg.Namespace, run)
+	children, err := e.childrenOf(ctx, run)
 	if err != nil {
 		return err
 	}

@@ -14,22 +14,22 @@ func (e *Engine) Delete(ctx context.Context, run journal.ID) error {
 	if err := e.mayDelete(ctx, run); err != nil {
 		return err
 	}
-	if err := e.store.Delete(ctx, e.cfg.Namespace, run); err != nil {
+	if err := e.store.Delete(ctx, e.namespace, run); err != nil {
 		return err
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.recent.drop(store.RunKey{Namespace: e.cfg.Namespace, Run: run})
+	e.recent.drop(store.RunKey{Namespace: e.namespace, Run: run})
 	return nil
 }
 
 // mayDelete refuses a run whose parent goes on and may still want its result.
 func (e *Engine) mayDelete(ctx context.Context, id journal.ID) error {
-	run, err := e.store.Run(ctx, e.cfg.Namespace, id, store.ResolveNone)
+	run, err := e.store.Run(ctx, e.namespace, id, store.ResolveNone)
 	if err != nil || run.Parent.IsZero() || strings.HasSuffix(run.StartKey, detached) {
 		return err
 	}
-	parent, err := e.store.Run(ctx, e.cfg.Namespace, run.Parent, store.ResolveNone)
+	parent, err := e.store.Run(ctx, e.namespace, run.Parent, store.ResolveNone)
 	switch {
 	case cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound:
 		return nil

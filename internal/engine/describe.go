@@ -41,7 +41,7 @@ type Situation struct {
 
 // Situation returns what a run is doing. It is read from the journal, and from memory where this process executes the run.
 func (e *Engine) Situation(ctx context.Context, run journal.ID) (Situation, error) {
-	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	j, err := e.store.Journal(ctx, e.namespace, run, 0)
 	if err != nil || j.Run.Status.Terminal() { // also if an execution here has not noticed yet
 		return Situation{}, err
 	}
@@ -58,7 +58,7 @@ func (e *Engine) explainChildren(ctx context.Context, waits []WaitingFor) {
 		if w.Child.IsZero() {
 			continue
 		}
-		child, err := e.store.Journal(ctx, e.cfg.Namespace, w.Child, 0)
+		child, err := e.store.Journal(ctx, e.namespace, w.Child, 0)
 		if err != nil || child.Run.ParkedAt == 0 {
 			continue
 		}
@@ -158,5 +158,5 @@ func (e *Engine) withProgress(run journal.ID, waits []WaitingFor) []WaitingFor {
 
 // Runs lists runs.
 func (e *Engine) Runs(ctx context.Context, f store.RunFilter, p store.Page) (store.List[*journal.Run], error) {
-	return e.store.Runs(ctx, e.cfg.Namespace, f, p)
+	return e.store.Runs(ctx, e.namespace, f, p)
 }

@@ -41,7 +41,7 @@ func TestRunsThatAreToldDoNotHideOthers(t *testing.T) {
 		require.NoError(t, err)
 		ends(t, e, run, "it is due")
 		due, err := st.Due(t.Context(), store.DueFilter{
-			Namespace: "default", Workflows: []string{"parent"}, Owner: ownerOf(t, st), Now: journal.TimeOf(time.Now()), Limit: 1000,
+			Scope: store.Scope{Namespaces: []string{"default"}, Workflows: []string{"parent"}}, Owner: ownerOf(t, st), Now: journal.TimeOf(time.Now()), Limit: 1000,
 		})
 		require.NoError(t, err)
 		require.Empty(t, due, "all of them were told, and that once")

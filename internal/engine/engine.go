@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,8 +35,10 @@ type Workflow struct {
 
 // Config tunes an engine. The zero value is good for most.
 type Config struct {
-	// Namespace of the runs that the engine starts. Defaults to "default".
+	// Namespace is the one that New returns the engine in. Its runs are executed. Defaults to "default".
 	Namespace string
+	// Namespaces are others whose runs are executed; [AllNamespaces]: those of everybody.
+	Namespaces []string
 	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
 	MaxActive int
 	// MaxWaiting is the most waiting runs that are kept in memory; the rest goes on from the journal. Defaults to 5,000; negative: none.
@@ -60,12 +63,30 @@ type Config struct {
 	KeepLogs *KeepLogs
 }
 
-// Engine executes runs in one process.
+// AllNamespaces stands for all namespaces that there are and will be.
+const AllNamespaces = "*"
+
+// Engine is what executes runs in one process, as it is seen in one namespace. All that it has is the same in every namespace.
 type Engine struct {
+	*shared
+
+	namespace string
+}
+
+// In returns the engine in another namespace.
+func (e *Engine) In(namespace string) *Engine {
+	if namespace == e.namespace {
+		return e
+	}
+	return &Engine{shared: e.shared, namespace: namespace}
+}
+
+// shared is an engine without the namespace that it is seen in.
+type shared struct {
 	cfg       Config
 	store     store.Store
 	workflows map[string]*Workflow
-	names     []string // of the workflows
+	scope     store.Scope // what is executed
 	timers    *timers
 	log       *slog.Logger
 	testing   *Testing
@@ -108,27 +129,27 @@ type Engine struct {
 	replies  map[store.RunKey]map[int64][]*replyWaiter // those who wait for answers of a run, by delivery
 	answers  *answers
 	recent   *recent
-	tokens   map[string]hookRef // of open hooks of runs that are in memory: a hint that saves a look into the database
-	reviving bool               // the incarnation is over, and the next one not there yet
-	revived  chan struct{}      // closed, and made anew, with each new incarnation
-	look     chan struct{}      // asks the poller to look now
-	watchAny chan struct{}      // tells watchRuns that there is a run to watch
-	retired  commit.Stats       // of incarnations that are over
+	tokens   map[store.Token]hookRef // of open hooks of runs that are in memory: a hint that saves a look into the database
+	reviving bool                    // the incarnation is over, and the next one not there yet
+	revived  chan struct{}           // closed, and made anew, with each new incarnation
+	look     chan struct{}           // asks the poller to look now
+	watchAny chan struct{}           // tells watchRuns that there is a run to watch
+	retired  commit.Stats            // of incarnations that are over
 }
 
 // New starts an engine on a store. Workflows are known from the beginning: a run of another one is left to other processes.
 func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow) (*Engine, error) {
-	e := &Engine{
+	e := &Engine{namespace: cfg.Namespace, shared: &shared{
 		cfg: cfg, store: st, workflows: map[string]*Workflow{}, execs: map[store.RunKey]*exec{}, claiming: map[store.RunKey]bool{}, results: map[store.RunKey][]*runWaiter{},
-		replies: map[store.RunKey]map[int64][]*replyWaiter{}, answers: newAnswers(), recent: newRecent(), tokens: map[string]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
-	}
+		replies: map[store.RunKey]map[int64][]*replyWaiter{}, answers: newAnswers(), recent: newRecent(), tokens: map[store.Token]hookRef{}, born: time.Now(), revived: make(chan struct{}), look: make(chan struct{}, 1), log: cfg.Logger, testing: testingOf(ctx), drained: make(chan struct{}), ended: make(chan struct{}),
+	}}
 	e.watched, e.watchAny = map[store.RunKey]bool{}, make(chan struct{}, 1)
 	e.drain = sync.OnceFunc(func() { close(e.drained) })
 	e.end = sync.OnceFunc(func() { close(e.ended) })
 	e.wall, e.turns = e.testing.wall(), e.testing.Turn
 	e.defaults()
 	e.streams = stream.NewHub(st, e.cfg.Poll, e.isOwnWriter, e.ended)
-	if err := journal.CheckNamespace(e.cfg.Namespace); err != nil {
+	if err := e.checkNamespaces(); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(CheckWorkflows(workflows)...); err != nil {
@@ -136,7 +157,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	}
 	for _, w := range workflows {
 		e.workflows[w.Name] = w
-		e.names = append(e.names, w.Name)
+		e.scope.Workflows = append(e.scope.Workflows, w.Name)
 	}
 	e.hard, e.kill = context.WithCancel(context.WithoutCancel(ctx))
 	e.life, e.stop = context.WithCancel(e.hard)
@@ -167,6 +188,27 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	return e, nil
 }
 
+// checkNamespaces notes whose runs are executed, and returns all that is wrong with their names.
+func (e *Engine) checkNamespaces() error {
+	var mistakes []error
+	names := append([]string{e.namespace}, e.cfg.Namespaces...)
+	if slices.Contains(names[1:], AllNamespaces) {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == AllNamespaces })
+		e.scope.All = true
+	}
+	for _, name := range names {
+		mistakes = append(mistakes, journal.CheckNamespace(name))
+	}
+	slices.Sort(names)
+	e.scope.Namespaces = slices.Compact(names)
+	return errors.Join(mistakes...)
+}
+
+// executes reports whether the runs of a workflow in the engine's namespace are executed by this process.
+func (e *Engine) executes(workflow string) bool {
+	return e.workflows[workflow] != nil && (e.scope.All || slices.Contains(e.scope.Namespaces, e.namespace))
+}
+
 // CheckWorkflows returns all that is wrong with the names of workflows.
 func CheckWorkflows(workflows []*Workflow) (mistakes []error) {
 	seen := map[string]bool{}
@@ -182,8 +224,8 @@ func CheckWorkflows(workflows []*Workflow) (mistakes []error) {
 }
 
 func (e *Engine) defaults() {
-	if e.cfg.Namespace == "" {
-		e.cfg.Namespace = "default"
+	if e.namespace == "" {
+		e.namespace = "default"
 	}
 	if e.cfg.MaxActive <= 0 {
 		e.cfg.MaxActive = 10_000
@@ -209,8 +251,8 @@ func (e *Engine) defaults() {
 	e.minter = journal.NewMinter(e.cfg.Entropy)
 }
 
-// Namespace returns the namespace of the engine's runs.
-func (e *Engine) Namespace() string { return e.cfg.Namespace }
+// Namespace returns the namespace that the engine is seen in.
+func (e *Engine) Namespace() string { return e.namespace }
 
 // Store returns the store that the engine works on.
 func (e *Engine) Store() store.Store { return e.store }
@@ -263,7 +305,7 @@ type StartRequest struct {
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
 func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) {
-	id, err := e.startTold(ctx, e.cfg.Namespace, r)
+	id, err := e.startTold(ctx, r)
 	if before, same := e.sameStart(ctx, r, err); same {
 		return before, nil
 	}
@@ -288,25 +330,25 @@ func (e *Engine) sameStart(ctx context.Context, r StartRequest, err error) (jour
 	if cairnerr.CodeOf(err) != cairnerr.CodeStartKeyConflict || r.Same == nil {
 		return journal.ID{}, false
 	}
-	list, err := e.store.Runs(ctx, e.cfg.Namespace, store.RunFilter{Workflow: r.Workflow, StartKey: r.StartKey}, store.Page{Limit: 1})
+	list, err := e.store.Runs(ctx, e.namespace, store.RunFilter{Workflow: r.Workflow, StartKey: r.StartKey}, store.Page{Limit: 1})
 	if err != nil || len(list.Data) == 0 {
 		return journal.ID{}, false
 	}
-	run, err := e.store.Run(ctx, e.cfg.Namespace, list.Data[0].ID, store.ResolveAll)
+	run, err := e.store.Run(ctx, e.namespace, list.Data[0].ID, store.ResolveAll)
 	if err != nil || !run.ForkedFrom.IsZero() { // a fork is more than its input
 		return journal.ID{}, false
 	}
 	return run.ID, r.Same(run.Input, r.Input)
 }
 
-// startIn starts a run, and reports whether its start key is that of an older one.
-func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
+// start starts a run, and reports whether its start key is that of an older one.
+func (e *Engine) start(ctx context.Context, r StartRequest) (id journal.ID, existing bool, err error) {
 	if err := e.checkStart(&r); err != nil {
 		return journal.ID{}, false, err
 	}
 	for {
 		me := e.self()
-		id, existing, err = e.tryStart(ctx, me, namespace, r)
+		id, existing, err = e.tryStart(ctx, me, r)
 		if !e.died(me, err) {
 			return id, existing, stopped(err)
 		}
@@ -316,13 +358,13 @@ func (e *Engine) startIn(ctx context.Context, namespace string, r StartRequest) 
 	}
 }
 
-func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string, r StartRequest) (id journal.ID, existing bool, err error) {
+func (e *Engine) tryStart(ctx context.Context, me *incarnation, r StartRequest) (id journal.ID, existing bool, err error) {
 	if id, err = e.mint(); err != nil {
 		return id, false, err
 	}
-	cmd := &journal.Command{Namespace: namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
+	cmd := &journal.Command{Namespace: e.namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
 	wf := e.workflows[r.Workflow]
-	mine := wf != nil && r.At <= e.now() && e.admit()
+	mine := e.executes(r.Workflow) && r.At <= e.now() && e.admit()
 	if mine {
 		cmd.Events = append(cmd.Events, journal.Event{Data: &journal.RunStarted{}})
 		cmd.Guards.Owner = journal.Ownership{Incarnation: me.id, Epoch: 1}
@@ -344,7 +386,7 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, namespace string
 		e.lookBy(r.At)
 		return res.Run.ID, res.Existing, nil
 	}
-	x := newExec(e, me, store.RunKey{Namespace: namespace, Run: id}, wf, res.Run)
+	x := newExec(e, me, store.RunKey{Namespace: e.namespace, Run: id}, wf, res.Run)
 	x.input, x.headers, x.why = r.Input, r.Headers, observe.BeginStarted
 	x.observe(res.Run, res.Appended, true)
 	e.mu.Lock()
@@ -382,7 +424,7 @@ func (e *Engine) forget(x *exec) {
 	e.move(x, placeNone)
 	e.cleared(x)
 	for _, token := range x.tokens {
-		e.forgetToken(token, x.key.Run)
+		e.forgetToken(x.key, token)
 	}
 	e.mu.Unlock()
 	e.streams.Wake(x.key.Run) // it has ended, or nobody executes it

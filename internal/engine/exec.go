@@ -31,7 +31,7 @@ const (
 
 // exec is one run being executed by this process.
 type exec struct {
-	eng   *Engine
+	eng   *Engine // in the namespace of the run
 	turns turn.Taker
 	me    *incarnation // who owns the run while it is active
 	key   store.RunKey
@@ -90,7 +90,7 @@ type exec struct {
 
 func newExec(e *Engine, me *incarnation, key store.RunKey, wf *Workflow, run *journal.Run) *exec {
 	x := &exec{
-		eng: e, turns: e.turns.Of("execution", e.numbers.Add(1)), me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
+		eng: e.In(key.Namespace), turns: e.turns.Of("execution", e.numbers.Add(1)), me: me, key: key, wf: wf, run: run, epoch: run.Epoch, memos: newMemos(), ahead: map[int64]journal.Event{},
 		out: outbox{answered: make(chan struct{})}, lines: map[*line]struct{}{}, blocked: map[*waiter]struct{}{},
 		gone: make(chan struct{}), seed: key.Run, began: run.CreatedAt,
 		active: 1, // its code: it may be told of something before that begins, and must not come to rest then

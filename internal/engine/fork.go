@@ -19,7 +19,7 @@ func ForksOf(f *store.RunFilter, source journal.ID) {
 // Fork makes a run that keeps what another one has done. The other is not touched, and may go on meanwhile. The new one is due at once: this process takes
 // it, or another that has its workflow. Workflow is what the other must be a run of; "": any.
 func (e *Engine) Fork(ctx context.Context, source journal.ID, workflow string, spec journal.ForkSpec) (journal.ID, error) {
-	j, err := e.store.Outline(ctx, e.cfg.Namespace, source)
+	j, err := e.store.Outline(ctx, e.namespace, source)
 	if err != nil {
 		return journal.ID{}, err
 	}
@@ -44,7 +44,7 @@ func (e *Engine) tryFork(ctx context.Context, me *incarnation, source *store.Jou
 	if err != nil {
 		return id, err
 	}
-	cmd, err := journal.Fork(e.cfg.Namespace, source.Run, source.Ref, source.Events, id, spec)
+	cmd, err := journal.Fork(e.namespace, source.Run, source.Ref, source.Events, id, spec)
 	if err != nil {
 		return id, err
 	}

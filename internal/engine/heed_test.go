@@ -33,7 +33,7 @@ func TestToldBeforeItsCodeBegins(t *testing.T) {
 	run, err := e.Start(t.Context(), StartRequest{Workflow: "w", Elsewhere: true})
 	require.NoError(t, err)
 	e.workflows["w"] = &Workflow{Name: "w", Run: func(*Branch, journal.Payload) (journal.Payload, error) { return nil, nil }}
-	key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+	key := store.RunKey{Namespace: e.namespace, Run: run}
 	require.True(t, e.admit())
 	x := e.claimAs(e.self(), key, false)
 	require.NotNil(t, x)

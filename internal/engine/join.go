@@ -27,7 +27,7 @@ func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (jou
 		return id, err
 	}
 	r.Headers = e.obs.inject(ctx)
-	cmd := &journal.Command{Namespace: e.cfg.Namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
+	cmd := &journal.Command{Namespace: e.namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
 	for _, note := range r.Notes {
 		cmd.Events = append(cmd.Events, journal.Event{Data: note})
 	}
@@ -43,7 +43,11 @@ func (e *Engine) Join(ctx context.Context, tx store.UserTx, r StartRequest) (jou
 
 // checkStart refuses a start of a workflow that nobody may ever execute, and one with attributes of the engine.
 func (e *Engine) checkStart(r *StartRequest) error {
-	if e.workflows[r.Workflow] == nil && !r.Elsewhere {
+	switch {
+	case r.Elsewhere || e.executes(r.Workflow):
+	case e.workflows[r.Workflow] != nil:
+		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "this engine does not execute the runs of namespace %q: add it to Config.Namespaces, or say that another process does", e.namespace)
+	default:
 		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
 	}
 	return checkUserKeys(maps.Keys(r.Attributes))

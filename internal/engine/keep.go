@@ -266,9 +266,9 @@ func (e *Engine) Logs(ctx context.Context, run journal.ID, f store.LogFilter, p 
 	if err := e.keeper.flush(ctx); err != nil {
 		return store.List[store.LogLine]{}, err
 	}
-	list, err := e.store.Logs(ctx, e.cfg.Namespace, run, f, p)
+	list, err := e.store.Logs(ctx, e.namespace, run, f, p)
 	if err == nil && len(list.Data) == 0 {
-		_, err = e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone)
+		_, err = e.store.Run(ctx, e.namespace, run, store.ResolveNone)
 	}
 	return list, err
 }

@@ -196,7 +196,7 @@ type counters struct {
 func (e *Engine) Stats() observe.Stats {
 	e.mu.Lock()
 	me, past := e.me, e.retired
-	s := observe.Stats{Namespace: e.cfg.Namespace, Active: e.active, Waiting: len(e.waiting.byRun)}
+	s := observe.Stats{Namespace: e.namespace, Active: e.active, Waiting: len(e.waiting.byRun)}
 	e.mu.Unlock()
 	now := me.committer.Stats()
 	s.Queue = me.committer.Waiting()

@@ -183,24 +183,24 @@ func (p *poll) observe(ctx context.Context) (context.Context, func(ready bool, e
 }
 
 // startTold starts a run, and tells of it.
-func (e *Engine) startTold(ctx context.Context, namespace string, r StartRequest) (journal.ID, error) {
+func (e *Engine) startTold(ctx context.Context, r StartRequest) (journal.ID, error) {
 	o := e.obs
 	if o == nil {
-		id, _, err := e.startIn(ctx, namespace, r)
+		id, _, err := e.start(ctx, r)
 		return id, err
 	}
 	var b *begun[observe.RunStarted]
 	at := time.Now()
 	inner := ctx
 	if o.hooks.StartRun != nil {
-		what := observe.RunStart{Namespace: namespace, Workflow: r.Workflow, StartKey: r.StartKey, At: at}
+		what := observe.RunStart{Namespace: e.namespace, Workflow: r.Workflow, StartKey: r.StartKey, At: at}
 		if r.Parent != nil {
 			what.ParentID = journal.PrefixRun.Format(r.Parent.ID)
 		}
 		inner, b = begin(ctx, o, "StartRun", o.hooks.StartRun, what)
 	}
 	r.Headers = o.inject(inner)
-	id, existing, err := e.startIn(ctx, namespace, r)
+	id, existing, err := e.start(ctx, r)
 	end := observe.RunStarted{Existing: existing, Err: err, Took: time.Since(at)}
 	if err == nil {
 		end.ID = journal.PrefixRun.Format(id)
@@ -219,7 +219,7 @@ func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived, types
 	at := time.Now()
 	inner := ctx
 	if o.hooks.Send != nil {
-		inner, b = begin(ctx, o, "Send", o.hooks.Send, observe.Send{Namespace: e.cfg.Namespace, At: at})
+		inner, b = begin(ctx, o, "Send", o.hooks.Send, observe.Send{Namespace: e.namespace, At: at})
 	}
 	d.Headers = o.inject(inner)
 	receipt, err := e.deliver(ctx, d, types)
@@ -272,7 +272,7 @@ func (e *Engine) headersOf(ctx context.Context, run journal.ID) map[string]strin
 	if x := e.exec(run); x != nil {
 		return x.headers
 	}
-	first, err := e.store.Event(ctx, e.cfg.Namespace, run, 1, store.ResolveNone)
+	first, err := e.store.Event(ctx, e.namespace, run, 1, store.ResolveNone)
 	if err != nil {
 		return nil // its end is told without
 	}

@@ -19,8 +19,8 @@ import (
 
 // silent is a step on an engine without hooks.
 func silent() *step {
-	e := &Engine{obs: newObserver(context.Background(), observe.Hooks{}, nil)}
-	x := newExec(&Engine{hard: context.Background()}, nil, store.RunKey{}, &Workflow{}, &journal.Run{})
+	e := &Engine{shared: &shared{obs: newObserver(context.Background(), observe.Hooks{}, nil)}}
+	x := newExec(&Engine{shared: &shared{hard: context.Background()}}, nil, store.RunKey{}, &Workflow{}, &journal.Run{})
 	x.eng = e
 	return &step{b: &Branch{line: newLine(x, nil, "", 0), ctx: context.Background()}}
 }

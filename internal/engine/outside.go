@@ -19,7 +19,7 @@ import (
 func (e *Engine) exec(run journal.ID) *exec {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.execs[store.RunKey{Namespace: e.cfg.Namespace, Run: run}]
+	return e.execs[store.RunKey{Namespace: e.namespace, Run: run}]
 }
 
 // tell writes a command from outside, and passes what it wrote on to the run if it is in memory.
@@ -31,7 +31,7 @@ func (e *Engine) tell(ctx context.Context, run journal.ID, d journal.Data, entit
 			return res, err
 		}
 	}
-	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{event}})
+	res, err := e.do(ctx, &journal.Command{Namespace: e.namespace, Run: run, Events: []journal.Event{event}})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func fitted(d *journal.HookReceived, sent, wanted []byte) (*journal.HookReceived
 
 // TokenOf returns the token of the hook with a name that a run has open.
 func (e *Engine) TokenOf(ctx context.Context, run journal.ID, name string) (string, error) {
-	list, err := e.store.Hooks(ctx, e.cfg.Namespace, run, store.ResolveNone, store.Page{Limit: store.MaxLimit})
+	list, err := e.store.Hooks(ctx, e.namespace, run, store.ResolveNone, store.Page{Limit: store.MaxLimit})
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (e *Engine) TokenOf(ctx context.Context, run journal.ID, name string) (stri
 	case 1:
 		return found[0], nil
 	case 0:
-		if _, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone); err != nil {
+		if _, err := e.store.Run(ctx, e.namespace, run, store.ResolveNone); err != nil {
 			return "", err
 		}
 		return "", cairnerr.Errorf(cairnerr.CodeHookNotFound, "%s has no open hook %q", journal.PrefixRun.Format(run), name)
@@ -138,7 +138,7 @@ func (e *Engine) DeliverTo(ctx context.Context, run journal.ID, name string, s S
 
 // receivedBy returns the hook with a name that has received what was sent with a key, the zero id if none has.
 func (e *Engine) receivedBy(ctx context.Context, run journal.ID, name, sender string) (hook journal.ID, err error) {
-	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	j, err := e.store.Journal(ctx, e.namespace, run, 0)
 	if err != nil {
 		return hook, err
 	}
@@ -167,7 +167,7 @@ func nameOf(key string) string {
 
 // schemaOf reads what a hook takes, nil: anything.
 func (e *Engine) schemaOf(ctx context.Context, h *store.RunHook) ([]byte, error) {
-	created, err := e.store.Event(ctx, e.cfg.Namespace, h.Run, h.Seq, store.ResolveNone)
+	created, err := e.store.Event(ctx, e.namespace, h.Run, h.Seq, store.ResolveNone)
 	if err != nil {
 		return nil, err
 	}
@@ -180,13 +180,13 @@ func (e *Engine) schemaOf(ctx context.Context, h *store.RunHook) ([]byte, error)
 // sentBefore finds a delivery with the same token and sender's key, also if its hook is closed or its run has ended: who repeats a send gets the same answer, and
 // never reaches a later hook that has the token. It returns nil if there is none.
 func (e *Engine) sentBefore(ctx context.Context, d *journal.HookReceived) (*Receipt, error) {
-	found, err := e.store.Receipts(ctx, e.cfg.Namespace, d.Sender)
+	found, err := e.store.Receipts(ctx, e.namespace, d.Sender)
 	if err != nil {
 		return nil, err
 	}
 	for i := range found {
 		r := &found[i]
-		event, err := e.store.Event(ctx, e.cfg.Namespace, r.Run, r.Seq, store.ResolveNone)
+		event, err := e.store.Event(ctx, e.namespace, r.Run, r.Seq, store.ResolveNone)
 		if cairnerr.CodeOf(err) == cairnerr.CodeEventNotFound || cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
 			continue // it was deleted meanwhile
 		}
@@ -230,7 +230,7 @@ func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, types []b
 			return Receipt{}, err
 		} // what else is wrong, the database says better
 	}
-	h, err := e.store.HookByToken(ctx, e.cfg.Namespace, d.Token, store.ResolveNone)
+	h, err := e.store.HookByToken(ctx, e.namespace, d.Token, store.ResolveNone)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -257,7 +257,7 @@ type hookRef struct {
 func (e *Engine) tokenOf(token string) (hookRef, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	ref, ok := e.tokens[token]
+	ref, ok := e.tokens[store.Token{Namespace: e.namespace, Token: token}]
 	return ref, ok
 }
 
@@ -265,8 +265,8 @@ func (e *Engine) tokenOf(token string) (hookRef, bool) {
 func (e *Engine) knowToken(x *exec, h *Hook) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.execs[x.key] == x && x.key.Namespace == e.cfg.Namespace {
-		e.tokens[h.memo.token] = hookRef{x.key.Run, h.memo.id, h.memo.schema}
+	if e.execs[x.key] == x {
+		e.tokens[store.Token{Namespace: x.key.Namespace, Token: h.memo.token}] = hookRef{x.key.Run, h.memo.id, h.memo.schema}
 		x.tokens = append(x.tokens, h.memo.token)
 	}
 }
@@ -274,14 +274,15 @@ func (e *Engine) knowToken(x *exec, h *Hook) {
 func (e *Engine) closeToken(x *exec, h *Hook) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.forgetToken(h.memo.token, x.key.Run)
+	e.forgetToken(x.key, h.memo.token)
 	x.tokens = slices.DeleteFunc(x.tokens, func(t string) bool { return t == h.memo.token })
 }
 
 // forgetToken drops a token of a run. The lock is held.
-func (e *Engine) forgetToken(token string, run journal.ID) {
-	if e.tokens[token].run == run {
-		delete(e.tokens, token)
+func (e *Engine) forgetToken(key store.RunKey, token string) {
+	t := store.Token{Namespace: key.Namespace, Token: token}
+	if e.tokens[t].run == key.Run {
+		delete(e.tokens, t)
 	}
 }
 
@@ -299,7 +300,7 @@ func (e *Engine) Cancel(ctx context.Context, run journal.ID, reason, actor strin
 
 // resumeToStop lets a parked run go on that was asked to stop, so that its clean-up runs.
 func (e *Engine) resumeToStop(ctx context.Context, run journal.ID, actor string) error {
-	r, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone)
+	r, err := e.store.Run(ctx, e.namespace, run, store.ResolveNone)
 	if err != nil || r.ParkedAt == 0 || r.Status.Terminal() {
 		return err
 	}
@@ -317,12 +318,12 @@ func (e *Engine) resumeToStop(ctx context.Context, run journal.ID, actor string)
 
 // cancelPending ends a run that nobody has begun: there is nothing to clean up, and perhaps nobody who could. It reports whether it did.
 func (e *Engine) cancelPending(ctx context.Context, run journal.ID, reason, actor string) (bool, error) {
-	r, err := e.store.Run(ctx, e.cfg.Namespace, run, store.ResolveNone)
+	r, err := e.store.Run(ctx, e.namespace, run, store.ResolveNone)
 	if err != nil || r.Status != journal.StatusPending {
 		return false, err
 	}
 	cmd := &journal.Command{
-		Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: &journal.RunCancelled{Reason: reason, Actor: actor}}},
+		Namespace: e.namespace, Run: run, Events: []journal.Event{{Data: &journal.RunCancelled{Reason: reason, Actor: actor}}},
 		Guards: journal.Guards{Status: []journal.Status{journal.StatusPending}},
 	}
 	res, err := e.do(ctx, cmd)
@@ -333,7 +334,7 @@ func (e *Engine) cancelPending(ctx context.Context, run journal.ID, reason, acto
 		if x := e.exec(run); x != nil {
 			x.leave(ErrCancelled)
 		}
-		key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+		key := store.RunKey{Namespace: e.namespace, Run: run}
 		e.observeEnd(key, res.Run, cmd.Events[0].Data, e.headersOf(ctx, run))
 		e.announce(key, res.Run, cmd.Events[0].Data)
 	}
@@ -345,7 +346,7 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 	end := &journal.RunCancelled{Reason: reason, Actor: actor}
 	res, err := e.tell(ctx, run, end, journal.ID{})
 	if err == nil {
-		key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+		key := store.RunKey{Namespace: e.namespace, Run: run}
 		e.observeEnd(key, res.Run, end, e.headersOf(ctx, run))
 		e.announce(key, res.Run, end)
 	}
@@ -357,7 +358,7 @@ func (e *Engine) Terminate(ctx context.Context, run journal.ID, reason, actor st
 
 // Push lets the polls of a run look now: it marks the run, and whoever executes it finds that.
 func (e *Engine) Push(ctx context.Context, run journal.ID) error {
-	_, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Lease: journal.LeasePush})
+	_, err := e.do(ctx, &journal.Command{Namespace: e.namespace, Run: run, Lease: journal.LeasePush})
 	if err == nil {
 		e.lookNow()
 	}

@@ -15,7 +15,7 @@ func (e *Engine) Pause(ctx context.Context, run journal.ID, reason, actor string
 		reason = "somebody paused the run"
 	}
 	parked := &journal.RunParked{Error: &cairnerr.Error{Code: cairnerr.CodePaused, Message: reason}, Actor: actor, Asked: true}
-	res, err := e.do(ctx, &journal.Command{Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: parked}}})
+	res, err := e.do(ctx, &journal.Command{Namespace: e.namespace, Run: run, Events: []journal.Event{{Data: parked}}})
 	if err != nil {
 		return err
 	}

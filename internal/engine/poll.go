@@ -29,7 +29,7 @@ func (e *Engine) lookBy(at journal.Time) {
 // poll looks for runs that are due: when it is asked to, when another process hints at something, when the next run is due, and from time to time.
 func (e *Engine) poll() {
 	var hints <-chan string
-	if len(e.names) > 0 { // an engine that executes nothing has nothing to be told
+	if len(e.workflows) > 0 { // an engine that executes nothing has nothing to be told
 		var err error
 		if hints, err = e.store.Notifier().Listen(e.life); err != nil {
 			hints = nil
@@ -73,10 +73,10 @@ func (e *Engine) poll() {
 
 // takeDue takes the runs that are due, as many as there is room for. Runs of dead processes are few at a time, and do not hold up the others.
 func (e *Engine) takeDue() {
-	if len(e.names) == 0 {
+	if len(e.workflows) == 0 {
 		return
 	}
-	f := store.DueFilter{Namespace: e.cfg.Namespace, Workflows: e.names, Owner: e.self().id, Now: journal.WakeAfterDeath}
+	f := store.DueFilter{Scope: e.scope, Owner: e.self().id, Now: journal.WakeAfterDeath}
 	e.takePages(f, func() int { return min(e.freeSuspects(), 200) }) // one that shows that it does no harm asks for the next
 	f.From, f.Now = journal.WakeAfterDeath+1, e.now()
 	e.takePages(f, func() int { return 200 })
@@ -217,7 +217,7 @@ func (e *Engine) claim(key store.RunKey, suspect bool) bool {
 
 // tellLater is called when something came for a run that is not in memory. It may be about to be: then it reports true, and the run is told.
 func (e *Engine) tellLater(run journal.ID) bool {
-	key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+	key := store.RunKey{Namespace: e.namespace, Run: run}
 	e.mu.Lock()
 	_, claims := e.claiming[key]
 	if claims {

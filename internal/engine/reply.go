@@ -29,7 +29,7 @@ type replyWaiter struct {
 // database is read only if this process does not own the run, or the answer may have been given before, or if there is
 // news: see watchRuns.
 func (e *Engine) AwaitReply(ctx context.Context, r Receipt) (*journal.HookReplied, error) {
-	key := store.RunKey{Namespace: e.cfg.Namespace, Run: r.Run}
+	key := store.RunKey{Namespace: e.namespace, Run: r.Run}
 	n := e.numbers.Add(1)
 	page := store.Page{Cursor: store.NumberCursor(store.CursorEvents, 0, r.Seq)} // it comes later than what it answers
 	seen := int64(0)
@@ -175,7 +175,7 @@ func anyReply(*replyWaiter) bool { return true }
 // findReply reads the answer to a delivery, from the page on, which it moves. It returns up to which event it has
 // read. A run that has ended gives no answer any more.
 func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*journal.HookReplied, int64, error) {
-	heads, err := e.store.Heads(ctx, e.cfg.Namespace, []journal.ID{r.Run})
+	heads, err := e.store.Heads(ctx, e.namespace, []journal.ID{r.Run})
 	switch {
 	case err != nil:
 		return nil, 0, err
@@ -184,7 +184,7 @@ func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*j
 	}
 	filter := store.EventFilter{Run: r.Run, Entity: r.Hook, Resolve: store.ResolveAll}
 	for {
-		list, err := e.store.Events(ctx, e.cfg.Namespace, filter, *page)
+		list, err := e.store.Events(ctx, e.namespace, filter, *page)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -212,7 +212,7 @@ func (e *Engine) findReply(ctx context.Context, r Receipt, page *store.Page) (*j
 // replied passes answers that are durable on to those who wait for them. If a hook was closed, all who wait for an
 // answer of the run look whether they will get one.
 func (e *Engine) replied(run journal.ID, events []journal.Event) {
-	key := store.RunKey{Namespace: e.cfg.Namespace, Run: run}
+	key := store.RunKey{Namespace: e.namespace, Run: run}
 	for i := range events {
 		switch d := events[i].Data.(type) {
 		case *journal.HookReplied:

@@ -31,32 +31,33 @@ func (e *Engine) retryParked() {
 
 // tryParked looks once.
 func (e *Engine) tryParked(looked map[journal.ID]journal.Time) {
-	filter := store.RunFilter{Phase: store.PhaseParked}
-	for page := (store.Page{Limit: store.MaxLimit}); ; {
-		list, err := e.store.Runs(e.life, e.cfg.Namespace, filter, page)
+	for after := (store.RunKey{}); ; {
+		parked, err := e.store.Parked(e.life, e.scope, after, store.MaxLimit)
 		if err != nil {
 			return // the next look comes
 		}
-		for _, run := range list.Data {
-			if e.workflows[run.Workflow] == nil || looked[run.ID] == run.ParkedAt {
+		for _, run := range parked {
+			if looked[run.Run] == run.ParkedAt {
 				continue
 			}
-			looked[run.ID] = run.ParkedAt
-			if seq, err := e.untried(e.life, run.ID); err == nil && seq > 0 {
-				e.resumeAt(run.ID, seq)
+			looked[run.Run] = run.ParkedAt
+			in := e.In(run.Namespace)
+			if seq, err := in.untried(e.life, run.Run); err == nil && seq > 0 {
+				in.resumeAt(run.Run, seq)
 			}
 		}
-		if !list.HasMore {
+		if len(parked) < store.MaxLimit {
 			return
 		}
-		page.Cursor = list.Cursor
+		last := parked[len(parked)-1]
+		after = last.RunKey
 	}
 }
 
 // resumeAt resumes a run if nothing was written to it since an event. Another process of this build may have been faster, and must not be followed by a second try.
 func (e *Engine) resumeAt(run journal.ID, seq int64) {
 	_, err := e.do(e.life, &journal.Command{
-		Namespace: e.cfg.Namespace, Run: run, Events: []journal.Event{{Data: &journal.RunResumed{Actor: "build " + e.build()}}},
+		Namespace: e.namespace, Run: run, Events: []journal.Event{{Data: &journal.RunResumed{Actor: "build " + e.build()}}},
 		Guards: journal.Guards{Seq: seq},
 	})
 	if err == nil {
@@ -67,7 +68,7 @@ func (e *Engine) resumeAt(run journal.ID, seq int64) {
 
 // untried returns the last event of a parked run that this build may try, 0: it may not. It has tried, somebody has paused the run, or the run may kill its processes.
 func (e *Engine) untried(ctx context.Context, run journal.ID) (int64, error) {
-	j, err := e.store.Journal(ctx, e.cfg.Namespace, run, 0)
+	j, err := e.store.Journal(ctx, e.namespace, run, 0)
 	if err != nil {
 		return 0, err
 	}

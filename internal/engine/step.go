@@ -69,6 +69,14 @@ func InfoOf(ctx context.Context) StepInfo {
 // Step returns the step's id: the same in all attempts and processes, and so its idempotency key.
 func (i StepInfo) Step() journal.ID { return journal.DeriveID(i.Run, journal.PrefixStep, i.Key) }
 
+// Namespace returns the one of the step's run, "" outside a step.
+func (i StepInfo) Namespace() string {
+	if i.b == nil {
+		return ""
+	}
+	return i.b.Namespace()
+}
+
 // StepBody is the code of a step.
 type StepBody func(ctx context.Context, info StepInfo) (journal.Payload, error)
 

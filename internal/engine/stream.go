@@ -458,6 +458,6 @@ func (a *attempt) closed() []string {
 
 // ReadStream returns the chunks of a stream of a run.
 func (e *Engine) ReadStream(ctx context.Context, run journal.ID, name string, r stream.Request) iter.Seq2[store.Chunk, error] {
-	r.Key = store.StreamKey{Namespace: e.cfg.Namespace, Run: run, Name: name}
+	r.Key = store.StreamKey{Namespace: e.namespace, Run: run, Name: name}
 	return e.streams.Read(ctx, r)
 }

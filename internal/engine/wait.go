@@ -36,7 +36,7 @@ func (e *Engine) announce(key store.RunKey, run *journal.Run, end journal.Data) 
 // caller is told from memory. It reads the database only if this process does not own the run, or if there is news: see
 // watchRuns.
 func (e *Engine) Wait(ctx context.Context, id journal.ID) (*journal.Run, error) {
-	key := store.RunKey{Namespace: e.cfg.Namespace, Run: id}
+	key := store.RunKey{Namespace: e.namespace, Run: id}
 	n := e.numbers.Add(1)
 	var paused journal.Time // by hand: somebody means it to go on
 	for look := false; ; look = true {

@@ -117,7 +117,9 @@ func (e *Engine) watchWhileAsked() {
 			return
 		}
 		clear(hinted)
-		e.lookAtRuns(ctx, runs)
+		for namespace, ids := range runs {
+			e.In(namespace).lookAtRuns(ctx, ids)
+		}
 		took := time.Since(began)
 		free = time.Now().Add(idlePart * took)
 		if all {
@@ -132,14 +134,14 @@ func (e *Engine) isOwnWriter(writer journal.ID) bool {
 	return own
 }
 
-// watchedRuns returns the runs to look at: all of them, or those that were hinted at. The zero id hints at any.
-func (e *Engine) watchedRuns(hinted map[journal.ID]bool, all bool) []journal.ID {
+// watchedRuns returns the runs to look at, by namespace: all of them, or those that were hinted at. The zero id hints at any.
+func (e *Engine) watchedRuns(hinted map[journal.ID]bool, all bool) map[string][]journal.ID {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var runs []journal.ID
+	runs := map[string][]journal.ID{}
 	for key := range e.watched {
 		if all || hinted[key.Run] || hinted[journal.ID{}] {
-			runs = append(runs, key.Run)
+			runs[key.Namespace] = append(runs[key.Namespace], key.Run)
 		}
 	}
 	return runs
@@ -147,10 +149,7 @@ func (e *Engine) watchedRuns(hinted map[journal.ID]bool, all bool) []journal.ID 
 
 // lookAtRuns reads how far runs have come, and wakes the callers that have something to read.
 func (e *Engine) lookAtRuns(ctx context.Context, runs []journal.ID) {
-	if len(runs) == 0 {
-		return
-	}
-	heads, err := e.store.Heads(ctx, e.cfg.Namespace, runs)
+	heads, err := e.store.Heads(ctx, e.namespace, runs)
 	if temporary(cairnerr.CodeOf(err)) || ctx.Err() != nil {
 		return // the next look will tell
 	}
@@ -159,7 +158,7 @@ func (e *Engine) lookAtRuns(ctx context.Context, runs []journal.ID) {
 		found[heads[i].Run] = &heads[i]
 	}
 	for _, run := range runs {
-		e.wakeCallers(store.RunKey{Namespace: e.cfg.Namespace, Run: run}, found[run])
+		e.wakeCallers(store.RunKey{Namespace: e.namespace, Run: run}, found[run])
 	}
 }
 

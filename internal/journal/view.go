@@ -139,8 +139,11 @@ const (
 	maxAttributeChanges = 8192 // bytes of all changes of one attr_set
 )
 
-// CheckNamespace refuses a namespace that cannot be stored.
+// CheckNamespace refuses a namespace that cannot be stored, and the sign for all of them.
 func CheckNamespace(ns string) error {
+	if ns == "*" {
+		return cairnerr.Errorf(cairnerr.CodeMalformed, `"*" stands for all namespaces, and cannot be the name of one`)
+	}
 	if ns == "" || len(ns) > MaxNamespace || strings.ContainsAny(ns, "\n") || !storable(ns) {
 		return cairnerr.Errorf(cairnerr.CodeMalformed, "bad namespace %.64q: want 1 to %d bytes of UTF-8 without NUL or line break", ns, MaxNamespace)
 	}

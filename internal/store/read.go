@@ -33,6 +33,8 @@ type Reader interface {
 	// Due lists runs that somebody should look at, those that wait longest first: nobody owns them and their time has come, or
 	// something came from outside to a run of the given owner.
 	Due(ctx context.Context, f DueFilter) ([]DueRun, error)
+	// Parked lists runs that go on only when somebody resumes them, one namespace after the other and by id, after the run of the last page.
+	Parked(ctx context.Context, s Scope, after RunKey, limit int) ([]ParkedRun, error)
 	// NextDue returns the first time after the given one at which a run of any namespace is due, 0 if there is none.
 	NextDue(ctx context.Context, after journal.Time) (journal.Time, error)
 	// Peers returns the incarnations that have opened a writer and were not declared dead.
@@ -168,11 +170,28 @@ type RunHead struct {
 
 // DueFilter chooses runs that are due.
 type DueFilter struct {
-	Namespace string
-	Workflows []string // that the caller can execute
+	Scope
+
 	Owner     journal.ID
 	From, Now journal.Time // the time to wake is between the two
 	Limit     int
+}
+
+// Scope is what a process executes: the runs of some workflows in some namespaces.
+type Scope struct {
+	Namespaces []string
+	All        bool // in all namespaces
+	Workflows  []string
+}
+
+// IsEmpty reports whether there is nothing in the scope.
+func (s Scope) IsEmpty() bool { return len(s.Workflows) == 0 || len(s.Namespaces) == 0 && !s.All }
+
+// ParkedRun is a run that goes on only when somebody resumes it.
+type ParkedRun struct {
+	RunKey
+
+	ParkedAt journal.Time
 }
 
 // DueRun is a run that somebody should look at.

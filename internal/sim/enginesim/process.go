@@ -175,11 +175,12 @@ func (s *slot) start() (*process, error) {
 	stack = faultstore.Wrap(stack, func(journal.ID) faultstore.Plan { return p.plan })
 	ctx := engine.WithTesting(context.Background(), &engine.Testing{Now: p.now, Turn: p.turn})
 	p.eng, err = engine.New(ctx, stack, engine.Config{
-		Lease: lease + within(a, time.Millisecond), Poll: poll + within(a, time.Millisecond), Entropy: sim.NewActor(s.w.plan.Seed, "ids of "+name), Build: func() string { return name }, MaxWaiting: []int{0, -1, 2}[a.Pick(3)],
+		Lease: lease + within(a, time.Millisecond), Poll: poll + within(a, time.Millisecond), Entropy: sim.NewActor(s.w.plan.Seed, "ids of "+name), Build: func() string { return name }, Namespace: "another", Namespaces: []string{engine.AllNamespaces}, MaxWaiting: []int{0, -1, 2}[a.Pick(3)],
 	}, &engine.Workflow{Name: "random", Run: s.w.workflow}, &engine.Workflow{Name: "child", Run: s.w.child}, &engine.Workflow{Name: "short", Run: s.w.short})
 	if err != nil {
 		return p, errors.Join(err, st.Close())
 	}
+	p.eng = p.eng.In(namespace)
 	s.w.trace.Add(p.name, "starts")
 	s.mu.Lock()
 	s.ready = true

@@ -106,6 +106,11 @@ func (s *shaky) Due(ctx context.Context, f store.DueFilter) ([]store.DueRun, err
 	return met(ctx, s, pointDue, func() ([]store.DueRun, error) { return s.Store.Due(ctx, f) })
 }
 
+// Parked implements [store.Reader].
+func (s *shaky) Parked(ctx context.Context, scope store.Scope, after store.RunKey, limit int) ([]store.ParkedRun, error) {
+	return met(ctx, s, pointRead, func() ([]store.ParkedRun, error) { return s.Store.Parked(ctx, scope, after, limit) })
+}
+
 // NextDue implements [store.Reader].
 func (s *shaky) NextDue(ctx context.Context, after journal.Time) (journal.Time, error) {
 	return met(ctx, s, pointDue, func() (journal.Time, error) { return s.Store.NextDue(ctx, after) })

@@ -26,7 +26,7 @@ func TestWhatCouldNotBeWokenIsWokenLater(t *testing.T) {
 	}}))
 	require.NoError(t, f.writer.Close()) // whoever wanted to wake it does nothing more
 	due := func() []store.DueRun {
-		runs, err := f.Due(t.Context(), store.DueFilter{Namespace: namespace, Workflows: []string{"w"}, Now: f.now, Limit: 10})
+		runs, err := f.Due(t.Context(), store.DueFilter{Scope: store.Scope{Namespaces: []string{namespace}, Workflows: []string{"w"}}, Now: f.now, Limit: 10})
 		require.NoError(t, err)
 		return runs
 	}

@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,6 +21,13 @@ var dueTests = []test{
 	{"Next", dueNext},
 	{"Peers", duePeers},
 	{"OwnersPoked", duePoked},
+	{"InSeveralNamespaces", dueInSeveral},
+	{"Parked", dueParked},
+}
+
+// scope is what a process executes that has some workflows.
+func (b *bench) scope(workflows ...string) store.Scope {
+	return store.Scope{Namespaces: []string{b.ns}, Workflows: workflows}
 }
 
 // due lists the runs of the bench's namespace that are due.
@@ -27,7 +36,7 @@ func (b *bench) due(now journal.Time, limit int, workflows ...string) []store.Du
 	if len(workflows) == 0 {
 		workflows = []string{birth(journal.Engine).Workflow}
 	}
-	due, err := b.store.Due(b.ctx(), store.DueFilter{Namespace: b.ns, Workflows: workflows, Owner: b.self, Now: now, Limit: limit})
+	due, err := b.store.Due(b.ctx(), store.DueFilter{Scope: b.scope(workflows...), Owner: b.self, Now: now, Limit: limit})
 	require.NoError(b, err)
 	return due
 }
@@ -75,7 +84,7 @@ func dueFenced(b *bench) {
 	require.Nil(b, b.seen(p.self))
 	require.False(b, b.owns(p.self))
 	after, err := b.store.Due(b.ctx(), store.DueFilter{
-		Namespace: b.ns, Workflows: []string{birth(journal.Engine).Workflow}, Owner: b.self, From: journal.WakeAfterDeath + 1, Now: b.now, Limit: 10,
+		Scope: b.scope(birth(journal.Engine).Workflow), Owner: b.self, From: journal.WakeAfterDeath + 1, Now: b.now, Limit: 10,
 	})
 	require.NoError(b, err)
 	require.Empty(b, after, "runs of dead processes can be left out")
@@ -175,4 +184,75 @@ func dueNext(b *bench) {
 	require.Equal(b, far+1000, next(far))
 	require.Equal(b, far+2000, next(far+1000))
 	require.Zero(b, next(far+2000))
+}
+
+// dueInSeveral looks for runs of one workflow in some namespaces, and in all.
+func dueInSeveral(b *bench) {
+	workflow := fmt.Sprintf("only here %s", b.ns) // others use the database, too
+	var runs []journal.ID
+	places := []*bench{b, b.in(b.ns + " 2"), b.in(b.ns + " 3")}
+	for i, p := range places {
+		created := birth(journal.Engine)
+		created.Workflow, created.StartAt = workflow, b.now+journal.Time(i)
+		runs = append(runs, p.mint())
+		p.must(&journal.Command{Run: runs[i], Events: []journal.Event{plain(created)}})
+	}
+	for name, want := range map[string]struct {
+		scope store.Scope
+		runs  []journal.ID
+	}{
+		"one":     {store.Scope{Namespaces: []string{places[1].ns}}, runs[1:2]},
+		"two":     {store.Scope{Namespaces: []string{places[2].ns, "nobody's", b.ns}}, []journal.ID{runs[0], runs[2]}},
+		"all":     {store.Scope{All: true, Namespaces: []string{"nobody's"}}, runs},
+		"nowhere": {store.Scope{Namespaces: []string{"nobody's"}}, nil},
+		"none":    {store.Scope{}, nil},
+	} {
+		want.scope.Workflows = []string{"another", workflow}
+		due, err := b.store.Due(b.ctx(), store.DueFilter{Scope: want.scope, Owner: b.self, Now: b.now + 10, Limit: 10})
+		require.NoError(b, err, name)
+		var found []journal.ID
+		for _, d := range due {
+			found = append(found, d.Run)
+			require.Equal(b, places[slices.Index(runs, d.Run)].ns, d.Namespace)
+		}
+		require.Equal(b, want.runs, found, name)
+	}
+}
+
+// dueParked lists parked runs of several namespaces, page by page.
+func dueParked(b *bench) {
+	workflow := fmt.Sprintf("parked only here %s", b.ns)
+	places := []*bench{b, b.in(b.ns + " 2")}
+	want := map[store.RunKey]bool{}
+	for i := range 7 {
+		p := places[i%2]
+		run := p.start(journal.Engine, func(d *journal.RunCreated) { d.Workflow = workflow })
+		if i < 5 {
+			p.outsider(run, plain(&journal.RunParked{Error: &cairnerr.Error{Code: "paused"}, Asked: true}))
+			want[store.RunKey{Namespace: p.ns, Run: run}] = true
+		}
+	}
+	for _, limit := range []int{1, 2, 10} {
+		found := map[store.RunKey]bool{}
+		for after := (store.RunKey{}); ; {
+			parked, err := b.store.Parked(b.ctx(), store.Scope{All: true, Workflows: []string{workflow}}, after, limit)
+			require.NoError(b, err)
+			for _, run := range parked {
+				require.False(b, found[run.RunKey])
+				require.Equal(b, b.now, run.ParkedAt)
+				found[run.RunKey] = true
+				after = run.RunKey
+			}
+			if len(parked) < limit {
+				break
+			}
+		}
+		require.Equal(b, want, found, limit)
+	}
+	some, err := b.store.Parked(b.ctx(), store.Scope{Namespaces: []string{places[1].ns}, Workflows: []string{workflow}}, store.RunKey{}, 10)
+	require.NoError(b, err)
+	require.Len(b, some, 2)
+	none, err := b.store.Parked(b.ctx(), b.scope("another"), store.RunKey{}, 10)
+	require.NoError(b, err)
+	require.Empty(b, none)
 }

@@ -103,7 +103,7 @@ func joinCommitted(b *bench, begin func() UserTransaction) {
 	require.True(b, run.Owner.IsZero())
 
 	// It goes on as any other.
-	due, err := b.store.Due(b.ctx(), store.DueFilter{Namespace: b.ns, Workflows: []string{"checkout", "billing"}, Owner: b.self, Now: b.now, Limit: 10})
+	due, err := b.store.Due(b.ctx(), store.DueFilter{Scope: b.scope("checkout", "billing"), Owner: b.self, Now: b.now, Limit: 10})
 	require.NoError(b, err)
 	require.Len(b, due, 2)
 	b.must(&journal.Command{Run: id, Lease: journal.LeaseClaim, Guards: journal.Guards{Owner: journal.Ownership{Incarnation: b.self}}})
