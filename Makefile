@@ -12,9 +12,11 @@ ARGS ?=
 MINUTES ?= 10
 OTHER ?=
 SEEDS ?=
-SIM_SECONDS ?= 60
+SIM_SECONDS ?= 30
 FUZZTIME ?= 2000x
 TESTFLAGS ?=
+# Tests wait more than they compute: twice as many at a time as there are cores, on a machine with two.
+PARALLEL := -parallel 4
 # With the race detector. SQLite's own code, translated from C, works on memory that the detector does not watch: it would find nothing there, and take
 # five times as long to open a database.
 RACE := -race -gcflags=modernc.org/sqlite/lib=-race=false
@@ -73,15 +75,16 @@ fmt: $(LINT) ## Format all Go code
 
 .PHONY: test
 test: export CAIRN_REQUIRE_POSTGRES := 1
+test: export TMPDIR := $(shell scripts/tmpdir.sh)
 test: setup lint test/unit test/store test/sim test/torture test/fuzz ## Everything a change must pass: setup, lint, unit, store, sim, torture, fuzz
 
 .PHONY: test/unit
 test/unit: $(PGRUN) ## Test all packages but those below, with the race detector
-	@$(call packages,unit) $(TIMED) $@ $(PGRUN) -- go test $(RACE) -skip '$(CRASHES)' -timeout 9m $(TESTFLAGS) $$packages
+	@$(call packages,unit) $(TIMED) $@ $(PGRUN) -- go test $(RACE) $(PARALLEL) -skip '$(CRASHES)' -timeout 9m $(TESTFLAGS) $$packages
 
 .PHONY: test/store
 test/store: $(PGRUN) ## Test the stores and the committer on SQLite and PostgreSQL, short, with the race detector
-	@$(call packages,store) $(TIMED) $@ $(PGRUN) -- go test $(RACE) -short -skip '$(CRASHES)' -timeout 5m $(TESTFLAGS) $$packages
+	@$(call packages,store) $(TIMED) $@ $(PGRUN) -- go test $(RACE) $(PARALLEL) -short -skip '$(CRASHES)' -timeout 5m $(TESTFLAGS) $$packages
 
 .PHONY: test/sim
 test/sim: ## Crash everywhere, and simulate for SIM_SECONDS seconds, or as many SEEDS as given

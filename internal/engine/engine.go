@@ -178,7 +178,7 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 	e.work.Go(e.poll)
 	e.work.Go(e.heart)
 	e.work.Go(e.watch)
-	if len(e.workflows) > 0 {
+	if !e.scope.IsEmpty() {
 		e.work.Go(e.retryParked)
 	}
 	e.work.Go(e.watchRuns)

@@ -29,7 +29,7 @@ func (e *Engine) lookBy(at journal.Time) {
 // poll looks for runs that are due: when it is asked to, when another process hints at something, when the next run is due, and from time to time.
 func (e *Engine) poll() {
 	var hints <-chan string
-	if len(e.workflows) > 0 { // an engine that executes nothing has nothing to be told
+	if !e.scope.IsEmpty() { // an engine that executes nothing has nothing to be told
 		var err error
 		if hints, err = e.store.Notifier().Listen(e.life); err != nil {
 			hints = nil
@@ -73,7 +73,7 @@ func (e *Engine) poll() {
 
 // takeDue takes the runs that are due, as many as there is room for. Runs of dead processes are few at a time, and do not hold up the others.
 func (e *Engine) takeDue() {
-	if len(e.workflows) == 0 {
+	if e.scope.IsEmpty() {
 		return
 	}
 	f := store.DueFilter{Scope: e.scope, Owner: e.self().id, Now: journal.WakeAfterDeath}
