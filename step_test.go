@@ -73,7 +73,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 	silent := cairn.NewStep("silent", func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, ctx.Err() }).HeartbeatTimeout(time.Minute)
 	_, took, err := ended(t, cairn.NewWorkflow("w", plain(silent.Do)), 0)
-	require.EqualError(t, err, `timeout: step "silent" has shown no sign of life for 1m0s`)
+	require.EqualError(t, err, `timeout: step "silent" has shown no heartbeat for 1m0s`)
 	require.Equal(t, time.Minute, took)
 }
 
