@@ -11,11 +11,12 @@ import (
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
-// Annotation notes who did what to a run, and why. Annotations are part of the history, and are never changed. Unlike attributes, runs are not searched by them.
+// Annotation notes who did what to a run, and why. Annotations are part of the history, and are never changed. Unlike
+// attributes, they are not used to search for runs.
 type Annotation struct {
-	Name  string // such as "review.approved": it is found by how it begins
-	Actor string // who; "" if that does not matter
-	Value any    // what is to be said; it is encoded like the input of a step
+	Name  string // such as "review.approved"; a filter selects annotations by a prefix of it
+	Actor string // who did it; "" if that does not matter
+	Value any    // encoded like the input of a step
 }
 
 func (a *Annotation) encode() (*journal.Annotated, error) {
@@ -43,8 +44,9 @@ func Annotations(list ...Annotation) StartOption {
 	})
 }
 
-// Annotate notes something about the run that executes. In a step it is written together with the outcome of the attempt, also of one that fails, and not
-// at all if that is not recorded: because the run was taken over by another process, say. In a workflow it is recorded once, as a step of its own.
+// Annotate adds an annotation to the current run. In a step it is written together with the outcome of the attempt,
+// whether the attempt succeeds or fails. If the outcome is not recorded, for example because another process took the
+// run over, the annotation is not recorded either. In a workflow it is recorded once, as a step of its own.
 func Annotate(ctx context.Context, a Annotation) error {
 	d, err := a.encode()
 	c, inWorkflow := ctx.(Context)
@@ -83,7 +85,7 @@ type AnnotationInfo struct {
 // Value decodes what the annotation says.
 func (a *AnnotationInfo) Value(into any) error { return payload.Decode(a.value, into) }
 
-// AnnotationFilter chooses annotations. Fields that are not set do not restrict.
+// AnnotationFilter selects annotations. An empty field matches all.
 type AnnotationFilter struct {
 	Prefix string // of the name
 	Actor  string

@@ -12,13 +12,13 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
-// AttributeType is what an attribute can be.
+// AttributeType lists the types that an attribute can have.
 type AttributeType interface {
 	string | bool | int | int64 | float64 | time.Time
 }
 
-// Attribute is a value of a run by which runs are searched. It is stored as a text whose order is that of the values, so that ranges can be
-// searched, too; for strings and times it is the text that one expects.
+// Attribute is a value of a run by which runs are searched. It is stored as text that sorts like the values, so that
+// ranges can be searched too. The text of strings and times is readable.
 type Attribute[T AttributeType] struct{ key string }
 
 // NewAttribute defines an attribute. The key is permanent.
@@ -77,7 +77,7 @@ func (a Attribute[T]) Below(v T) Condition {
 	return Condition{key: a.key, below: text, never: text == "", err: err}
 }
 
-// Between holds for runs with a value from one on and below another.
+// Between holds for runs with a value v such that from <= v < below.
 func (a Attribute[T]) Between(from, below T) Condition {
 	c, end := a.AtLeast(from), a.Below(below)
 	if c.below, c.never = end.below, end.never; c.err == nil {
@@ -148,7 +148,7 @@ func WithAttributes(changes ...AttributeChange) AttributesOption {
 	return o
 }
 
-// SetAttributes changes attributes of the run that executes, all at once.
+// SetAttributes changes attributes of the current run, all at once.
 func SetAttributes(ctx Context, changes ...AttributeChange) error {
 	list, err := attributeChanges(changes)
 	if err != nil || len(list) == 0 {

@@ -1,7 +1,8 @@
 // Package cairn makes Go functions durable: their steps survive crashes, deploys and years of waiting.
 //
-// A workflow is an ordinary function. What it does to the world it does in steps; each step's result is written down before the next
-// begins. If the process dies, the function is executed again from the beginning, and finished steps return what was written down.
+// A workflow is an ordinary function. It touches the outside world only in steps; the result of each step is recorded
+// before the next one begins. If the process dies, the function is executed again from the beginning, and finished
+// steps return their recorded results.
 //
 //	var Charge = cairn.NewStep("charge", func(ctx context.Context, o Order) (Receipt, error) { … })
 //
@@ -20,49 +21,56 @@
 //
 // # Rules for workflow functions
 //
-//   - Everything that can differ between two executions goes into a step: the clock, randomness, files, networks. [Now], [Rand] and [NewID] give
-//     what is the same each time.
-//   - A [Context] belongs to one goroutine. [Go] starts another one with a Context of its own. Plain go statements, channels and locks are for steps.
-//   - Names are permanent. Steps may be added and removed; those that are finished are found by their names, and by keys where a name
-//     repeats: see [Key].
-//   - What a workflow gets and returns, and its steps too, is encoded: exported fields of structs, as encoding/json would have them.
-//   - Deferred functions do no durable calls: they also run when a run that waits is dropped from memory ([ErrEvicted]).
+//   - Everything that can differ between two executions goes into a step: the clock, randomness, files, networks.
+//     [Now], [Rand] and [NewID] return the same values each time.
+//   - A [Context] belongs to one goroutine. [Go] starts another one with a Context of its own. Use plain go
+//     statements, channels and locks only in steps.
+//   - Names are permanent. Steps may be added and removed; the result of a finished step is found by its name, and by
+//     its key where a name repeats: see [Key].
+//   - Inputs and results of workflows and steps are encoded: exported fields of structs, as in encoding/json.
+//   - Deferred functions must not make durable calls: they also run when a waiting run is dropped from memory
+//     ([ErrEvicted]).
 //
 // # Steps
 //
-// A step is done at least once and recorded once. When its process dies in the middle it is done again, with the same [IdempotencyKey]. A
-// [RetryPolicy] says what happens to its failures; errors made with [NewError] are recognised by [errors.Is] after a crash as before.
-// [Step.Timeout] limits an attempt, [Step.HeartbeatTimeout] its silence; [Progress] tells how far it has come.
+// A step is done at least once, and its result is recorded once. If its process dies in the middle, the step is done
+// again, with the same [IdempotencyKey]. A [RetryPolicy] says whether a step that failed is tried again. errors.Is
+// recognises an error made with [NewError] also after a crash. [Step.Timeout] limits the time of an attempt,
+// [Step.HeartbeatTimeout] the time without a heartbeat. [Progress] reports how far an attempt has come.
 //
 // # Waiting
 //
-// A run that waits, for [Sleep], a [Hook], a [Poll] or a [Child], costs a row in the database. Nobody owns it; whoever sees that it is due goes on
-// with it. A [WithTimeout] Context limits what is done with it.
+// A run that waits for a [Sleep], a [Hook], a [Poll] or a [Child] costs only a row in the database. No process owns it;
+// when it is due, any process can go on with it. A Context from [WithTimeout] limits the calls that are made with it.
 //
 // # In parallel
 //
-// [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [FirstN] and [AsCompleted] decide by who ends first, and decide the same when
-// the workflow is executed again. [Map] works on many items, a bounded number at a time.
+// [Go] starts a branch, [Future.Wait] and [All] wait for it. [Race], [FirstN] and [AsCompleted] depend on which branch
+// ends first, and have the same outcome when the workflow is executed again. [Map] works on many items, a bounded
+// number at a time.
 //
 // # Streams
 //
-// A [Stream] shows what a run does while it does it. Steps and workflows write to it, readers in any process follow it with [Stream.Read], from its beginning, from
-// an index or from its end.
+// A [Stream] shows values of a run while the run goes on. Steps and workflows write to it; readers in any process
+// follow it with [Stream.Read], from its beginning, from an index or from its end.
 //
 // # In your own transaction
 //
-// [Workflow.StartIn] makes a start part of a database transaction of yours: the run is there if that is committed, and never was if it is rolled back.
+// [Workflow.StartIn] makes a start part of a database transaction of yours: the run exists if the transaction is
+// committed, and never existed if it is rolled back.
 //
 // # Stopping
 //
-// [RunHandle.Cancel] ends the run's Context; what must still be done is done under [Cleanup]. [RunHandle.Terminate] ends the run at once. [Engine.Stop] ends the engine: runs
-// come to a wait or are given back, and other processes, or the next start, go on with them.
+// [RunHandle.Cancel] ends the run's Context; clean-up that must still happen uses a Context from [Cleanup].
+// [RunHandle.Terminate] ends the run at once. [Engine.Stop] stops the engine: each run reaches a wait or is released,
+// and another process, or the next start of this one, goes on with it.
 //
 // # Seeing what happens
 //
-// [Logger] returns a logger that says which run, step and attempt a line is from; [Config.KeepLogs] keeps lines with their runs, and [RunHandle.Logs] reads
-// them. [Config.Observe] is told what the engine does: packages cairnprom and cairnotel make metrics and traces of it. [Engine.Stats] has numbers,
-// [RunHandle.Describe] and [RunHandle.History] what one run does and did.
+// [Logger] returns a logger that says which run, step and attempt a line is from; [Config.KeepLogs] keeps lines with
+// their runs, and [RunHandle.Logs] reads them. [Config.Observe] is told what the engine does: packages cairnprom and
+// cairnotel turn that into metrics and traces. [Engine.Stats] has counters. [RunHandle.Describe] shows what one run
+// does now, [RunHandle.History] what it did.
 //
 // # Testing
 //
@@ -84,7 +92,7 @@ import (
 )
 
 // Store is an opened database. sqlite.Open, sqlite.Memory, postgres.Open and open.URL return one, from the packages in
-// github.com/cairn-workflow/cairn/store. Nothing else can be one.
+// github.com/cairn-workflow/cairn/store. Other packages cannot implement it.
 type Store interface {
 	store.Opened
 }
@@ -96,11 +104,11 @@ type Engine struct{ inner *engine.Engine }
 type Definition interface {
 	// Name returns the permanent name, for people.
 	Name() string
-	// Define tells the engine what there is to execute.
+	// Define adds what the engine can execute.
 	Define(*Definer)
 }
 
-// Definer takes what a [Definition] brings to an engine that is being made.
+// Definer collects what a [Definition] brings to a new engine.
 type Definer struct {
 	workflows []*engine.Workflow
 	started   []func(*Engine)
@@ -118,39 +126,40 @@ func (d *Definer) Add(definitions ...Definition) {
 	}
 }
 
-// Refuse says what is wrong with the definition. [New] lists all mistakes at once.
+// Refuse reports a mistake in the definition. [New] lists all mistakes at once.
 func (d *Definer) Refuse(mistake error) { d.mistakes = append(d.mistakes, mistake) }
 
-// Started lets the definition be told its engine, before it executes anything.
+// Started registers a function that gets the engine before the engine executes anything.
 func (d *Definer) Started(tell func(*Engine)) { d.started = append(d.started, tell) }
 
 func (d *Definer) add(w *engine.Workflow) { d.workflows = append(d.workflows, w) }
 
-// Config tunes an engine. The zero value is good for most.
+// Config tunes an engine. The zero value suits most programs.
 type Config struct {
 	// Namespace keeps the runs of different users of one database apart. The engine works in it, and executes its runs. Defaults to "default".
 	Namespace string
-	// Namespaces are others whose runs the engine executes too; [AllNamespaces]: those of everybody. See [Engine.In].
+	// Namespaces are further namespaces whose runs the engine executes; [AllNamespaces] means all. See [Engine.In].
 	Namespaces []string
-	// MaxActive is the most runs that do something at the same time; more wait in the database. Defaults to 10,000.
+	// MaxActive is how many runs may be active at the same time; further runs wait in the database. Defaults to 10,000.
 	MaxActive int
-	// MaxWaiting is the most waiting runs that are kept in memory with their goroutines; the rest goes on from the journal when it is due.
-	// Defaults to 5,000; negative: none.
+	// MaxWaiting is how many waiting runs are kept in memory with their goroutines; the others go on from the journal
+	// when they are due. Defaults to 5,000; negative: none.
 	MaxWaiting int
-	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
+	// Poll is how often the engine looks for due runs that it was not notified about. Defaults to a second.
 	Poll time.Duration
-	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
+	// Lease is how long a process may show no heartbeat before its peers take its runs over. Defaults to 5 seconds.
 	Lease time.Duration
-	// Strict parks a run when a finished step is asked for with another input than recorded, also where its name is used once, or a timer with
-	// another duration. Without it, that is logged.
+	// Strict parks a run when a finished step is called with another input than recorded, even if its name is used only
+	// once, or when a timer is called with another duration. Without it, the difference is logged.
 	Strict bool
 	// Build names the build of this program. Runs that another build could not go on with are tried once by this one. Defaults to a digest
 	// of the executable.
 	Build string
-	// Logger gets what the engine has to say: warnings and errors, such as runs that are parked; and what workflows and steps say through
-	// [Logger]. Defaults to [slog.Default].
+	// Logger gets the log lines of the engine (warnings and errors, such as parked runs), and the lines that workflows
+	// and steps write with [Logger]. Defaults to [slog.Default].
 	Logger *slog.Logger
-	// KeepLogs keeps what workflows and steps say with their runs, so that [RunHandle.Logs] and "cairn logs" can show it. Defaults to nil: it is not kept.
+	// KeepLogs stores the log lines of workflows and steps with their runs, so that [RunHandle.Logs] and "cairn logs"
+	// can show them. Defaults to nil: they are not stored.
 	KeepLogs *KeepLogs
 	// Observe is told what the engine does: metrics and traces. See packages cairnprom and cairnotel, and [observe.Join] for several. Without
 	// it, observing costs nothing.
@@ -194,10 +203,10 @@ func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition)
 	return e, nil
 }
 
-// Stop ends the engine: it takes no more runs and waits until those that do something come to a wait or their end. When ctx
-// ends first, the rest is given back as it is. Nothing is lost. While the database does not answer, or somebody else holds its write lock, giving back may take five seconds
-// longer than ctx, and freeing what could not be given back five more.
+// Stop stops the engine: it takes no more runs, and waits until each active run waits or has ended. If ctx ends first,
+// the remaining runs are released as they are. Nothing is lost. If the database does not answer, or somebody else holds
+// its write lock, releasing may take five seconds longer than ctx, and freeing what could not be released five more.
 func (e *Engine) Stop(ctx context.Context) error { return e.inner.Stop(ctx) }
 
-// Stats returns the numbers of the engine: how many runs do something and how many wait, what was committed, and what went wrong.
+// Stats returns the counters of the engine: active and waiting runs, commits, and failures.
 func (e *Engine) Stats() observe.Stats { return e.inner.Stats() }

@@ -19,7 +19,7 @@ type childCall struct {
 // DetachedOption is an option for children; see [Detached].
 type DetachedOption struct{}
 
-// Detached lets the child go on when its parent is cancelled or terminated, or ends.
+// Detached lets the child go on when its parent ends, is cancelled or is terminated.
 func Detached() DetachedOption { return DetachedOption{} }
 
 func (DetachedOption) childOption(s *engine.ChildSpec) { s.Detached = true }
@@ -69,8 +69,8 @@ func (o AttributesOption) childOption(s *engine.ChildSpec) {
 
 func (o AttributesOption) runOption(c *childCall) { o.childOption(&c.spec) }
 
-// Run runs the workflow as a child, and returns what it returned. The child has a journal, retries and limits of its own. If it fails, the
-// error is the child's; what to do about it is up to the parent.
+// Run runs the workflow as a child, and returns what it returned. The child has a journal, retries and limits of its
+// own. If it fails, Run returns the error of the child.
 func (w *Workflow[In, Out]) Run(ctx Context, in In, opts ...RunOption) (Out, error) {
 	call := childCall{spec: engine.ChildSpec{Workflow: w.name}}
 	for _, o := range opts {

@@ -357,3 +357,32 @@ func TestTerminateCascades(t *testing.T) {
 		require.Equal(t, cairn.StatusCancelled, ended.Status)
 	})
 }
+
+// Children are identified by their keys; a key is used once.
+func TestChildKeys(t *testing.T) {
+	t.Parallel()
+	child := cairn.NewWorkflow("child", func(ctx cairn.Context, s string) (string, error) { return s, cairn.Sleep(ctx, time.Second) })
+	parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, twice bool) (string, error) {
+		a, err := child.StartChild(ctx, "a", cairn.Key("one"))
+		if err != nil {
+			return "", err
+		}
+		b, err := child.Run(ctx, "b", cairn.Key("two"))
+		if err != nil {
+			return "", err
+		}
+		first, err := a.Result(ctx)
+		if err != nil {
+			return "", err
+		}
+		if twice {
+			_, err = child.StartChild(ctx, "c", cairn.Key("one"))
+		}
+		return first + b, err
+	})
+	out, _, err := ended(t, parent, false, child)
+	require.NoError(t, err)
+	require.Equal(t, "ab", out)
+	_, _, err = ended(t, parent, true, child)
+	require.ErrorContains(t, err, "duplicate_key: ")
+}

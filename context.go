@@ -11,8 +11,8 @@ import (
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
-// Context is what a workflow function works with. It is a [context.Context] that ends when the run is cancelled; and through it every
-// durable operation is done. It belongs to one goroutine, and must not be used when its workflow has returned.
+// Context is what a workflow function works with: every durable call takes one. It is a [context.Context] that ends
+// when the run is cancelled. It belongs to one goroutine, and must not be used after its workflow has returned.
 type Context interface {
 	context.Context
 	branch() *engine.Branch
@@ -38,13 +38,13 @@ func (c workflowContext) Value(key any) any {
 
 func newContext(b *engine.Branch) Context { return workflowContext{b.Context(), b} }
 
-// RunID returns the id of the run that executes.
+// RunID returns the id of the current run.
 func RunID(ctx Context) string { return formatRun(ctx.branch().Run().ID) }
 
 // ParentID returns the id of the run that started this one as its child, "" if there is none.
 func ParentID(ctx Context) string { return formatRun(ctx.branch().Run().Parent) }
 
-// RootID returns the id of the run at which the line of parents begins: the run itself if it has no parent.
+// RootID returns the id of the topmost parent of the run: the run itself if it has no parent.
 func RootID(ctx Context) string { return formatRun(ctx.branch().Run().Root) }
 
 func formatRun(id journal.ID) string {
@@ -54,11 +54,12 @@ func formatRun(id journal.ID) string {
 	return journal.PrefixRun.Format(id)
 }
 
-// Now returns the time of the last thing that the workflow has seen happen: its start, the end of a step or a sleep, something that came
-// through a hook. It is the same when the workflow is executed again, and writes nothing.
+// Now returns the time of the last event that the workflow has seen: its start, the end of a step or a sleep, a value
+// from a hook. It is the same when the workflow is executed again, and writes nothing.
 func Now(ctx Context) time.Time { return ctx.branch().Now().Std() }
 
-// NewID returns an id that nothing else has, made of capitals and digits, and sorted by time. When the workflow is executed again, it is the same.
+// NewID returns a unique id of capital letters and digits; ids sort by time. When the workflow is executed again, the
+// id is the same.
 func NewID(ctx Context, opts ...IDOption) string { return derive(ctx, "new id", opts).String() }
 
 // Rand returns a source of randomness for simulations, samples and the like; not for secrets. When the workflow is executed again, it
@@ -102,15 +103,16 @@ func within(d time.Duration) engine.Until {
 	return func(now journal.Time) journal.Time { return now.Add(d) }
 }
 
-// WithTimeout returns a Context that ends after d, also across restarts: what is then under way on it fails with [ErrTimeout]. A child is asked to
-// stop, and waited for, unless it is [Detached]. Branches are limited if they are started with it: waiting for one that was not, is not. The function that is
-// returned ends it sooner; call it when what the limit was for is done.
+// WithTimeout returns a Context that ends after d, also across restarts: calls on it that have not returned by then
+// fail with [ErrTimeout]. A child is asked to stop, and waited for, unless it is [Detached]. A branch is limited only
+// if it was started with this Context; waiting for any other branch is not limited. The returned function ends the
+// Context sooner: call it when the limited work is done.
 func WithTimeout(ctx Context, d time.Duration, opts ...TimerOption) (Context, context.CancelFunc) {
 	return limited(ctx, ctx.branch().Deadline, timer("deadline", within(d), d, opts))
 }
 
-// Cleanup returns a Context that a cancel of the run does not end, for what must be done nevertheless: refunds, releases. It lasts
-// d at most, also across restarts. Call the function that is returned when the clean-up is done.
+// Cleanup returns a Context that does not end when the run is cancelled, for work that must still be done: refunds,
+// releases. It lasts at most d, also across restarts. Call the returned function when the clean-up is done.
 func Cleanup(ctx Context, d time.Duration, opts ...TimerOption) (Context, context.CancelFunc) {
 	return limited(ctx, ctx.branch().Shelter, timer("cleanup", within(d), d, opts))
 }

@@ -42,7 +42,7 @@ type RunInfo struct {
 	ID       string `json:"id"`
 	Workflow string `json:"workflow"`
 	Status   Status `json:"status"`
-	// Phase says more about a run that has not ended; "": it is pending, or executed.
+	// Phase says more about a run that has not ended; "": it is pending, or a process executes it.
 	Phase Phase `json:"phase,omitempty"`
 	// Reason and Actor say why, and by whom, a run is parked or paused, is asked to stop, or was cancelled.
 	Reason     string            `json:"reason,omitempty"`
@@ -55,9 +55,10 @@ type RunInfo struct {
 	ForkOfID   string            `json:"forkOfId,omitempty"` // the run whose results it kept, "": it is no fork
 	StartKey   string            `json:"startKey,omitempty"` // the key that it was started with
 	Attributes map[string]string `json:"attributes,omitempty"`
-	// Error is why the run failed, or is parked or paused; of a cancelled run, what its clean-up returned beyond that.
+	// Error is why the run failed, or is parked or paused; for a cancelled run, the error that its clean-up returned,
+	// if any.
 	Error *Error `json:"error,omitempty"`
-	// Waits are the things that the run waits for, and the long steps that are under way. [RunHandle.Describe] fills them.
+	// Waits are what the run waits for, and the long steps that are under way. [RunHandle.Describe] fills them.
 	Waits []Wait `json:"waits,omitempty"`
 
 	id            journal.ID
@@ -65,10 +66,11 @@ type RunInfo struct {
 	input, output journal.Payload
 }
 
-// Input decodes what the run was started with. It needs [RunHandle.Describe]: lists do not read values.
+// Input decodes what the run was started with. It needs a RunInfo from [RunHandle.Describe]: lists do not read
+// payloads.
 func (r *RunInfo) Input(into any) error { return r.value(r.input, into, "input") }
 
-// Output decodes what the run returned. It needs [RunHandle.Describe], and a run that has completed.
+// Output decodes what the run returned. It needs a RunInfo from [RunHandle.Describe], and a run that has completed.
 func (r *RunInfo) Output(into any) error {
 	if r.described && r.Status != StatusCompleted {
 		return cairnerr.Errorf(cairnerr.CodeUnsupported, "%s is %s: it has no output", r.ID, r.Status)
@@ -83,14 +85,14 @@ func (r *RunInfo) value(p journal.Payload, into any, what string) error {
 	return payload.Decode(p, into)
 }
 
-// Wait is one thing that a run waits for, or a long step that is under way.
+// Wait is something that a run waits for, or a long step that is under way.
 type Wait struct {
 	Kind    string    `json:"kind"`            // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step", or "start" for a run that begins later
 	Key     string    `json:"key,omitempty"`   // which one: the branch, the name, and which use of it
 	Until   time.Time `json:"until,omitzero"`  // zero: not by time
 	Token   string    `json:"token,omitempty"` // of a hook
 	ChildID string    `json:"childId,omitempty"`
-	// Error is that of the attempt before a retry, or why a child is parked.
+	// Error is the error of the attempt before a retry, or why a child is parked.
 	Error    *Error  `json:"error,omitempty"`
 	Progress float64 `json:"progress,omitempty"` // of a step that is under way in this process
 	Note     string  `json:"note,omitempty"`
@@ -162,14 +164,14 @@ func timeOrZero(t journal.Time) time.Time {
 	return t.Std()
 }
 
-// HistoryEvent is one thing that happened to a run.
+// HistoryEvent is one event in the history of a run.
 type HistoryEvent struct {
 	Seq  int64     `json:"seq"` // from 1, without gaps
 	ID   string    `json:"id"`
 	Type string    `json:"type"` // "run_created", "step_completed", …
 	At   time.Time `json:"at"`
-	Key  string    `json:"key,omitempty"` // of the step, wait or hook that it is about: its branch, name and number
-	// Detail is what the event says, as JSON, without the values of the program.
+	Key  string    `json:"key,omitempty"` // of the step, wait or hook that the event is about: its branch, name and number
+	// Detail is the content of the event as JSON, without payloads.
 	Detail json.RawMessage `json:"detail,omitempty"`
 
 	data journal.Data
@@ -234,7 +236,7 @@ func newHistoryEvent(e *store.RunEvent) *HistoryEvent {
 	return h
 }
 
-// Filter chooses runs. Fields that are not set do not restrict.
+// Filter selects runs. An empty field matches all.
 type Filter struct {
 	Workflow    string
 	StartKey    string // that the run was started with; needs Workflow
@@ -242,7 +244,7 @@ type Filter struct {
 	Phase       Phase // parked, paused or waiting
 	ParentID    string
 	ForkOfID    string
-	Attributes  map[string]string // texts that the run has
+	Attributes  map[string]string // string attributes that the run has
 	Where       []Condition       // on attributes of any type; all must hold
 	From, To    time.Time         // of the creation; To is exclusive
 	Limit       int               // of one page; 0: 100, at most 1000
@@ -257,7 +259,8 @@ type Page struct {
 	More   bool       `json:"more,omitempty"`   // whether there are more
 }
 
-// List lists runs in the order of their creation. With a range of an attribute as condition, and no exact value, they come in the order of that attribute.
+// List lists runs in the order of their creation. If the filter has a range of an attribute, and no exact value, they
+// come in the order of that attribute.
 func (e *Engine) List(ctx context.Context, f Filter) (*Page, error) {
 	filter, err := f.store()
 	if err != nil {

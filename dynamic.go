@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// AnyStep is a [Step] of whatever types: for programs that choose steps by name.
+// AnyStep is a [Step] of any types, for programs that choose steps by name.
 type AnyStep interface {
 	// Name returns the permanent name of the step.
 	Name() string
@@ -15,13 +15,14 @@ type AnyStep interface {
 	DoJSON(ctx Context, in json.RawMessage, opts ...StepOption) (json.RawMessage, error)
 }
 
-// AnyAttribute is an [Attribute] of whatever type.
+// AnyAttribute is an [Attribute] of any type.
 type AnyAttribute interface {
 	// Key returns the permanent key of the attribute.
 	Key() string
 	// Type returns the type of its values.
 	Type() reflect.Type
-	// SetJSON is the change that gives the attribute a value, as JSON. One that does not fit is an error of the change.
+	// SetJSON is the change that gives the attribute a value, as JSON. If the value does not fit, applying the change
+	// fails.
 	SetJSON(v json.RawMessage) AttributeChange
 }
 

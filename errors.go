@@ -7,14 +7,14 @@ import (
 	"github.com/cairn-workflow/cairn/internal/engine"
 )
 
-// Error is an error with a code that survives: in the journal, in another process, over HTTP. Two errors are the same for [errors.Is] when
-// their codes are.
+// Error is an error with a code. The code is kept in the journal, and other processes see the same one. [errors.Is]
+// finds two errors equal if their codes are equal.
 type Error = cairnerr.Error
 
-// Code says what went wrong in a word that never changes.
+// Code is a permanent word that says what went wrong.
 type Code = cairnerr.Code
 
-// NewError defines an error that can be matched with [errors.Is] after a crash as before.
+// NewError defines an error that errors.Is recognises also after a crash.
 func NewError(code Code, message string) *Error { return &Error{Code: code, Message: message} }
 
 // Errors that the engine returns.
@@ -22,7 +22,7 @@ var (
 	ErrCancelled    = engine.ErrCancelled
 	ErrTimeout      = NewError(cairnerr.CodeTimeout, "not in time")
 	ErrHookConflict = NewError(cairnerr.CodeHookConflict, "the token is taken")
-	// ErrStreamClosed is the error of a write to a stream that takes no more.
+	// ErrStreamClosed is returned by a write to a stream that is closed.
 	ErrStreamClosed = NewError(cairnerr.CodeStreamClosed, "the stream is closed")
 	// ErrLost ends the Context of a branch that lost a race.
 	ErrLost = engine.ErrLost
@@ -31,10 +31,12 @@ var (
 	ErrEvicted = engine.ErrEvicted
 )
 
-// CodeOf returns the code of an error: "" for nil, internal if it has none. Package cairnerr has the codes of Cairn.
+// CodeOf returns the code of an error: "" for nil, "internal" for an error without a code. Package cairnerr has the
+// codes of Cairn.
 func CodeOf(err error) Code { return cairnerr.CodeOf(err) }
 
-// NonRetryable wraps an error of a step such that no policy tries the step again. A nil error stays nil.
+// NonRetryable wraps an error of a step so that the step is not tried again, whatever its policy says. A nil error
+// stays nil.
 func NonRetryable(err error) error {
 	if err == nil {
 		return nil
@@ -42,7 +44,8 @@ func NonRetryable(err error) error {
 	return &engine.NonRetryableError{Err: err}
 }
 
-// RetryAfter wraps an error of a step, and says when to try again. The step's policy still decides whether. A nil error stays nil.
+// RetryAfter wraps an error of a step with the pause before the next attempt. The step's policy still decides whether
+// there is one. A nil error stays nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil

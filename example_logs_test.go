@@ -54,7 +54,7 @@ func ExampleLogger() {
 }
 
 // Lines can be kept with their run, and read later, also by another process or with "cairn logs".
-func ExampleEngine_Logs() {
+func ExampleRunHandle_Logs() {
 	ctx := context.Background()
 	st, err := sqlite.Memory(ctx, nil)
 	if err != nil {

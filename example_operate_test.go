@@ -102,7 +102,7 @@ func ExampleStartAfter() {
 }
 
 // A run that has ended is deleted with all that belongs to it. Its start key is free again.
-func ExampleEngine_Delete() {
+func ExampleRunHandle_Delete() {
 	ctx := context.Background()
 	wf := cairn.NewWorkflow("order", func(_ cairn.Context, n int) (int, error) { return n, nil })
 	eng := start(wf)

@@ -62,8 +62,8 @@ func ExampleStep_Retry() {
 	// asked for another card <nil>
 }
 
-// Each call of a step is told apart by its how-manieth use of the name, or by a key.
-func ExampleStep_Key() {
+// A call of a step is identified by its key, or by being the n-th use of the name.
+func ExampleKey() {
 	send := cairn.NewStep("send", func(_ context.Context, to string) (string, error) { return "sent to " + to, nil })
 	run(cairn.NewWorkflow("mails", func(ctx cairn.Context, to []string) (int, error) {
 		for _, address := range to {
@@ -315,7 +315,7 @@ func ExampleCleanup() {
 }
 
 // The same key and input give the same run.
-func ExampleStartKey() {
+func ExampleKey_start() {
 	ctx := context.Background()
 	wf := cairn.NewWorkflow("order", func(cairn.Context, int) (string, error) { return "done", nil })
 	eng := start(wf)

@@ -7,11 +7,13 @@ import (
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
-// Fork says what a new run keeps of another one. One of From and Drop is set. The keys are those that [RunHandle.History] shows.
+// Fork says what a new run keeps of another one. Set either From or Drop. The keys are those that [RunHandle.History]
+// shows.
 type Fork struct {
-	// From is the key of the first thing that is done again, with all that was first seen later. What is finished of the rest is kept.
+	// From is the key of the first call that is done again. Everything that first appears later in the history is done
+	// again too; the rest that is finished is kept.
 	From string
-	// Drop are the keys of what is done again; all else that is finished is kept.
+	// Drop are the keys of the calls that are done again; everything else that is finished is kept.
 	Drop []string
 	// StartKey identifies the fork: the same key with the same input gives the run that was made before.
 	StartKey string
@@ -19,15 +21,17 @@ type Fork struct {
 	Reason, Actor string
 }
 
-// Fork starts a new run that keeps results of another one, which is not touched: history is never rewritten, and a run that goes on goes on. Results, also those of
-// children, of sleeps and of what came through hooks, are copied, so either run can be deleted alone. [Now], [Rand] and [NewID] repeat those of the source. Hooks through
-// which something came get new tokens, the others are opened anew; children that had not ended are started again, and steps that are done again have idempotency keys of their own. What
-// a run did after it was asked to stop is not kept.
+// Fork starts a new run that keeps results of another one, which is not changed. Results are copied, also those of
+// children, sleeps and hooks, so either run can be deleted alone. [Now], [Rand] and [NewID] return the same values as
+// in the source. Hooks that have received values get new tokens, the others are opened again. Children that had not
+// ended are started again, and steps that are done again have idempotency keys of their own. What a run did after it
+// was asked to stop is not kept.
 func (w *Workflow[In, Out]) Fork(ctx context.Context, e *Engine, runID string, f Fork) (*Run[Out], error) {
 	return w.fork(ctx, e, runID, f, journal.ForkSpec{})
 }
 
-// ForkWith is [Workflow.Fork] with another input. Results that are kept stay as they are, whatever they were made of.
+// ForkWith is [Workflow.Fork] with another input. Results that are kept stay as they are, even if they came from the
+// old input.
 func (w *Workflow[In, Out]) ForkWith(ctx context.Context, e *Engine, runID string, f Fork, in In) (*Run[Out], error) {
 	var spec journal.ForkSpec
 	var err error

@@ -190,8 +190,8 @@ func TestForkMisuse(t *testing.T) {
 		source, _, err := m.finish(t, e, "x")
 		require.NoError(t, err)
 		for want, f := range map[string]cairn.Fork{
-			"say what the fork does again":    {},
-			"either the key":                  {From: "last", Drop: []string{"last"}},
+			"a fork needs either From":        {},
+			"or Drop, a set of keys":          {From: "last", Drop: []string{"last"}},
 			`has the key "nowhere"`:           {From: "nowhere"},
 			`has the key "lost": its history`: {Drop: []string{"last", "lost"}},
 			`has the key ""`:                  {Drop: []string{""}},

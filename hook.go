@@ -51,20 +51,20 @@ func (w hookWait) until() engine.Until {
 // NewHook defines a hook whose senders wait for no answer; see [NewRequestHook].
 func NewHook[T any](name string) Hook[T] { return Hook[T]{newHookDef[T](name)} }
 
-// Token returns the hook with a token that is a name and not a secret. Without it, a token is made that nobody can guess. Opening a hook
-// whose token is taken gives [ErrHookConflict].
+// Token returns the hook with a token of your choice, which is a name and not a secret. By default, Cairn generates a
+// token that nobody can guess. Opening a hook whose token is taken gives [ErrHookConflict].
 func (h Hook[T]) Token(token string) Hook[T] {
 	h.spec.Token = token
 	return h
 }
 
-// Once returns the hook such that it takes one value: of several senders, one wins.
+// Once returns the hook limited to one value: of several senders, one wins.
 func (h Hook[T]) Once() Hook[T] {
 	h.spec.Once = true
 	return h
 }
 
-// Metadata returns the hook with something that senders can read before they send: see [Engine.HookInfo].
+// Metadata returns the hook with data that senders can read before they send: see [Engine.HookInfo].
 func (h Hook[T]) Metadata(v any) Hook[T] {
 	h.metadata = v
 	return h
@@ -93,7 +93,7 @@ func (h hookDef) open(ctx Context, opts []HookOption) (*engine.Hook, error) {
 	return ctx.branch().OpenHook(spec)
 }
 
-// Wait opens the hook, waits for one value, for ever or as long as a [Timeout] says, and closes it.
+// Wait opens the hook, waits for one value, and closes the hook. It waits for ever unless a [Timeout] limits it.
 func (h Hook[T]) Wait(ctx Context, opts ...WaitOption) (T, error) {
 	var w hookWait
 	for _, o := range opts {
@@ -146,8 +146,9 @@ func sendingWith(opts []SendOption) sending {
 	return s
 }
 
-// Send sends a value to the open hook that has a token. When it returns, the value is durable. A [Key] makes sure that it is received once, however often
-// it is sent: a repeated send gives success as long as the run is kept, also after the hook was closed.
+// Send sends a value to the open hook that has a token. When it returns, the value is durable. A [Key] makes sure that
+// it is received once, however often it is sent: a repeated send succeeds as long as the run is stored, also after the
+// hook was closed.
 //
 // A value that does not fit the type of the hook in the workflow is refused (value_refused), and does not reach the run.
 func (h Hook[T]) Send(ctx context.Context, e *Engine, token string, v T, opts ...SendOption) error {
@@ -155,8 +156,8 @@ func (h Hook[T]) Send(ctx context.Context, e *Engine, token string, v T, opts ..
 	return err
 }
 
-// SendTo is [Hook.Send] to the hook of this name that a run has open. If it has several open, use their tokens.
-// A send with a [Key] may be repeated when the run has closed the hook.
+// SendTo is [Hook.Send] to the open hook of this name in a run. If the run has several open, use their tokens. A send
+// with a [Key] may be repeated after the run has closed the hook.
 func (h Hook[T]) SendTo(ctx context.Context, e *Engine, runID string, v T, opts ...SendOption) error {
 	_, err := e.send(ctx, target{run: runID, name: h.spec.Name}, v, h.spec.Schema, opts)
 	return err
@@ -192,13 +193,15 @@ func (e *Engine) send(ctx context.Context, to target, v any, types []byte, opts 
 	return e.inner.DeliverTo(ctx, id, to.name, s)
 }
 
-// SendJSON sends a value to the open hook that has a token, for who does not have its type; see [Hook.Send].
+// SendJSON sends a value to the open hook that has a token. It is for callers that do not have the Go type; see
+// [Hook.Send].
 func (e *Engine) SendJSON(ctx context.Context, token string, v json.RawMessage, opts ...SendOption) error {
 	_, err := e.send(ctx, target{token: token}, v, nil, opts)
 	return err
 }
 
-// AskJSON sends a value to the open hook that has a token, and waits for the answer, for who does not have their types; see [RequestHook.Ask].
+// AskJSON sends a value to the open hook that has a token, and waits for the answer. It is for callers that do not have
+// the Go types; see [RequestHook.Ask].
 func (e *Engine) AskJSON(ctx context.Context, token string, v json.RawMessage, opts ...SendOption) (json.RawMessage, error) {
 	var answer json.RawMessage
 	err := e.ask(ctx, target{token: token}, v, nil, opts, &answer)
@@ -213,7 +216,7 @@ type HookInfo struct {
 	metadata  journal.Payload
 }
 
-// HookInfo returns what is known about the hook that has a token.
+// HookInfo describes the hook that has a token.
 func (e *Engine) HookInfo(ctx context.Context, token string) (*HookInfo, error) {
 	h, err := e.inner.Store().HookByToken(ctx, e.inner.Namespace(), token, store.ResolveAll)
 	if err != nil {
@@ -222,7 +225,7 @@ func (e *Engine) HookInfo(ctx context.Context, token string) (*HookInfo, error) 
 	return &HookInfo{RunID: formatRun(h.Run), Name: h.Key, CreatedAt: h.CreatedAt.Std(), metadata: h.Metadata}, nil
 }
 
-// Metadata decodes what the workflow said about the hook.
+// Metadata decodes the metadata that the workflow gave the hook.
 func (h *HookInfo) Metadata(into any) error {
 	if h.metadata == nil {
 		return nil

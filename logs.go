@@ -11,18 +11,20 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store"
 )
 
-// Logger returns a logger whose lines carry the run and the workflow, the step with its attempt or the branch, and the epoch: how often a process has
-// taken the run. It takes the [Context] of a workflow or the context of a step; with any other it returns [slog.Default].
+// Logger returns a logger whose lines carry the run and the workflow, the step with its attempt or the branch, and the
+// epoch: how often a process has claimed the run. It takes the Context of a workflow or the context of a step; with any
+// other it returns [slog.Default].
 //
 // Lines go to the handler of [Config.Logger] and, with [Config.KeepLogs], are kept with the run.
 //
-// A workflow function is executed again after a crash, and after a wait if it was dropped from memory meanwhile. Its lines are not repeated: while the
-// function, or a branch of it, repeats what it did before, its logger is silent. It speaks from the moment at which the branch asks for
-// something that the journal did not have when this process took the run: a step that has not ended, a wait that is not over, something new from a
-// hook, a cancel. Lines are not durable as steps are: if a process dies, one that it was about to write is lost, and what it did not manage to
-// record is done and said again, with another epoch.
+// A workflow function is executed again after a crash, and after a wait if it was dropped from memory meanwhile. Its
+// lines are not repeated: while the function, or a branch of it, repeats what is recorded, its logger drops them. The
+// logger writes again from the first call of the branch whose outcome was not in the journal when this process claimed
+// the run: a step that has not ended, a wait that is not over, a new value from a hook, a cancel. Lines are not durable
+// like steps. If a process dies, its last lines can be lost. Work that it had not recorded is done again and logged
+// again, with another epoch.
 //
-// A logger belongs to its place: ask for it again after a wait, or its epoch is that of before.
+// Call Logger again after a wait: a logger keeps the epoch in which it was made.
 func Logger(ctx context.Context) *slog.Logger {
 	if l := engine.InfoOf(ctx).Logger(); l != nil {
 		return l
@@ -35,8 +37,8 @@ func Logger(ctx context.Context) *slog.Logger {
 
 type branchKey struct{}
 
-// KeepLogs says what is kept of what runs say through [Logger]. Lines are written in batches, beside the journal; no step waits for them. If the
-// database is slow, lines are dropped: a warning says so, and [Engine.Stats] counts them.
+// KeepLogs says which lines that runs write with [Logger] are kept. Lines are stored in batches, beside the journal; no
+// step waits for them. If the database is slow, lines are dropped: a warning says so, and [Engine.Stats] counts them.
 type KeepLogs struct {
 	// Level is the least important level that is kept. Defaults to [slog.LevelInfo].
 	Level slog.Leveler
@@ -46,21 +48,22 @@ type KeepLogs struct {
 	MaxBytes int
 }
 
-// LogLine is a line that a run has said.
+// LogLine is one log line of a run.
 type LogLine struct {
 	At      time.Time
 	Level   slog.Level
 	Message string
-	// Step is the key of the step that said it, or the branch of the workflow if Attempt is 0; "" is the workflow function itself.
+	// Step is the key of the step that wrote the line, or the branch of the workflow if Attempt is 0; "" is the
+	// workflow function itself.
 	Step    string
 	Attempt int
-	// Epoch is how often a process had taken the run: it grows when the run is resumed, or taken over.
+	// Epoch is how often a process had claimed the run: it grows when the run is resumed, or taken over.
 	Epoch int64
 	// Attrs are the attributes, as a JSON object; nil if there are none.
 	Attrs json.RawMessage
 }
 
-// LogFilter chooses lines. Its zero value is the first page of all.
+// LogFilter selects log lines. Its zero value is the first page of all lines.
 type LogFilter struct {
 	Level       slog.Leveler // the least important level; nil: all
 	Limit       int          // of one page; 0: 100, at most 1000
@@ -68,10 +71,10 @@ type LogFilter struct {
 	NewestFirst bool
 }
 
-// LogPage is a part of what a run has said.
+// LogPage is a page of the log lines of a run.
 type LogPage struct {
 	Lines  []LogLine
-	Cursor string // continues after the last line, also when there are more later
+	Cursor string // continues after the last line, also with lines that are written later
 	More   bool
 }
 

@@ -141,7 +141,7 @@ func TestMisuseInside(t *testing.T) {
 			_, err := cairn.Do(ctx, "outer", func(context.Context) (int, error) { return cairn.Do(ctx, "inner", one) }) //nolint:contextcheck // the misuse
 			return err
 		}},
-		"an answer to no request": {code: "malformed", text: "came through no hook", do: func(ctx cairn.Context) error { return (&cairn.Request[int, int]{}).Reply(ctx, 1) }},
+		"an answer to no request": {code: "malformed", text: "did not come through a hook", do: func(ctx cairn.Context) error { return (&cairn.Request[int, int]{}).Reply(ctx, 1) }},
 		"a result that cannot be stored": {code: "encode_failed", text: "chan int", parks: true, do: func(ctx cairn.Context) error {
 			_, err := cairn.Do(ctx, "s", func(context.Context) (chan int, error) { return nil, nil })
 			return err

@@ -52,12 +52,13 @@ type KeyOption struct{ key string }
 
 // Key identifies a call by a key of its own. It must be unique among the calls of one name on one branch.
 //
-// Inside a workflow, the record of a call is found by its key when the workflow is executed again, wherever the call stands then. Without a key it is found by
-// being the n-th use of its name: if items or calls are inserted before it, the record would be that of another call. In the history, slashes in a
-// key are written as %2F.
+// Inside a workflow, the record of a call is found by its key when the workflow is executed again, wherever the call
+// stands then. Without a key, it is found as the n-th use of its name: if calls are inserted before it, it would get
+// the record of another call. In the history, slashes in a key are written as %2F.
 //
-// Of a start, the key identifies the run: the same key with the same input gives the run that was started before; with another input it is an error. Of a
-// value that is sent to a hook, the key makes sure that it is received once, however often it is sent.
+// The key of a start identifies the run: the same key with the same input gives the run that was started before;
+// another input is an error. The key of a value that is sent to a hook makes sure that the value is received once,
+// however often it is sent.
 func Key(key string) KeyOption { return KeyOption{key} }
 
 func (o KeyOption) stepOption(s *engine.StepSpec)      { s.Key = o.key }
@@ -75,8 +76,8 @@ func (o KeyOption) sendOption(s *sending)              { s.key = o.key }
 // RetryOption is an option for steps and polls; see [Retry].
 type RetryOption struct{ policy RetryPolicy }
 
-// Retry gives one call of a step, or a poll, a policy for its failures, in place of that of its definition. A poll counts how many checks in a row have
-// failed; without a policy, the first error of a check ends it.
+// Retry gives one call of a step or a poll a retry policy, in place of the policy of its definition. A poll counts how
+// many checks in a row have failed; without a policy, the first error of a check ends it.
 func Retry(p RetryPolicy) RetryOption { return RetryOption{p} }
 
 func (o RetryOption) stepOption(s *engine.StepSpec) { s.Retry = engine.Retry(o.policy) }
@@ -85,8 +86,9 @@ func (o RetryOption) pollOption(s *engine.PollSpec) { s.Retry = engine.Retry(o.p
 // TimeoutOption is an option for calls that can take long; see [Timeout].
 type TimeoutOption struct{ d time.Duration }
 
-// Timeout limits one call, also across restarts. Of a step it limits each attempt; of everything else the whole: the wait for a hook or a
-// poll fails with [ErrTimeout]; a child that [Workflow.Run] waits for is asked to stop, and waited for; the Context of a branch ends.
+// Timeout limits one call, also across restarts. For a step it limits each attempt, for everything else the whole call.
+// The wait for a hook or a poll fails with [ErrTimeout]. A child that [Workflow.Run] waits for is asked to stop, and
+// waited for. The Context of a branch ends.
 func Timeout(d time.Duration) TimeoutOption { return TimeoutOption{d} }
 
 func (o TimeoutOption) stepOption(s *engine.StepSpec) { s.Timeout = o.d }
@@ -99,7 +101,7 @@ func (o TimeoutOption) branchOption(c *branchCall)    { c.limit = o.d }
 // HeartbeatOption is an option for steps; see [HeartbeatTimeout].
 type HeartbeatOption struct{ d time.Duration }
 
-// HeartbeatTimeout lets an attempt of a step fail if it does not call [Heartbeat] or [Progress] for so long.
+// HeartbeatTimeout fails an attempt of a step that does not call [Heartbeat] or [Progress] for the duration d.
 func HeartbeatTimeout(d time.Duration) HeartbeatOption { return HeartbeatOption{d} }
 
 func (o HeartbeatOption) stepOption(s *engine.StepSpec) { s.Beat = o.d }
@@ -107,8 +109,8 @@ func (o HeartbeatOption) stepOption(s *engine.StepSpec) { s.Beat = o.d }
 // KeyByOption is an option for maps; see [KeyBy].
 type KeyByOption[In any] struct{ key func(In) string }
 
-// KeyBy identifies each item of a [Map] by a key of its own, and not by its place: what is finished is found by it, also if items are inserted, removed or
-// reordered before the workflow is executed again.
+// KeyBy identifies each item of a [Map] by a key instead of its index. Results of finished items are found by that key,
+// even if items are inserted, removed or reordered before the workflow is executed again.
 func KeyBy[In any](key func(In) string) KeyByOption[In] { return KeyByOption[In]{key} }
 
 func (o KeyByOption[In]) mapOption(c *mapCall) { c.key = o.key }
@@ -116,7 +118,7 @@ func (o KeyByOption[In]) mapOption(c *mapCall) { c.key = o.key }
 // FailFastOption is an option for maps; see [FailFast].
 type FailFastOption struct{}
 
-// FailFast ends a [Map] with the first item that fails: the others lose, as in a [Race], and no more are begun.
+// FailFast ends a [Map] when the first item fails: the others lose, as in a [Race], and no more are begun.
 func FailFast() FailFastOption { return FailFastOption{} }
 
 func (FailFastOption) mapOption(c *mapCall) { c.failFast = true }

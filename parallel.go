@@ -24,8 +24,9 @@ type branchCall struct {
 	limit time.Duration // 0: none
 }
 
-// Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. The name, and how often it is used, identify it, or a [Key]. A branch that
-// nobody has waited for when the workflow returns ends with it, without a trace of what it does from then on.
+// Go starts a branch: fn runs in a goroutine of its own, with a Context of its own. A branch is identified by its name
+// and how often the name was used before, or by a [Key]. When the workflow returns, branches that nobody has waited for
+// end too; nothing that they do from then on is recorded.
 func Go[T any](ctx Context, name string, fn func(Context) (T, error), opts ...BranchOption) (*Future[T], error) {
 	call := branchCall{spec: engine.BranchSpec{Name: name}}
 	for _, o := range opts {
@@ -56,7 +57,8 @@ func startBranch[T any](ctx Context, spec engine.BranchSpec, fn func(Context) (T
 	return f, nil
 }
 
-// Wait waits for the branch and returns what it returned. A deadline of ctx does not end the wait: start the branch with it.
+// Wait waits for the branch and returns what it returned. A deadline of ctx does not end the wait; to limit a branch,
+// start it with a Context that has a deadline.
 func (f *Future[T]) Wait(ctx Context) (T, error) {
 	if _, err := ctx.branch().Wait(f.inner); err != nil {
 		var none T
@@ -74,7 +76,7 @@ func (f *Future[T]) result() (T, error) {
 	return f.value, nil
 }
 
-// All waits for all futures. The error joins those of the branches that failed.
+// All waits for all futures. The error joins the errors of the branches that failed.
 func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	out := make([]T, len(futures))
 	inner := make([]*engine.Future, len(futures))
@@ -91,8 +93,9 @@ func All[T any](ctx Context, futures ...*Future[T]) ([]T, error) {
 	return out, errors.Join(errs...)
 }
 
-// Race waits for the first branch that ends, well or not, and returns what it returned. The others have lost: their Contexts end with [ErrLost], and
-// nothing that they do from then on is recorded. The same one wins whenever the workflow is executed again.
+// Race waits for the first branch that ends, with success or with an error, and returns what it returned. The others
+// have lost: their Contexts end with [ErrLost], and nothing that they do from then on is recorded. The same one wins
+// whenever the workflow is executed again.
 func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
 	var none T
 	if len(futures) == 0 {
@@ -105,8 +108,8 @@ func Race[T any](ctx Context, futures ...*Future[T]) (T, error) {
 	return first[0].result()
 }
 
-// FirstN waits until m branches have ended well, and returns what they returned, in the order in which they ended. The others have lost, as in
-// a [Race]. If so many fail that m cannot succeed any more, the error joins theirs.
+// FirstN waits until m branches have succeeded, and returns their results in the order in which they ended. The others
+// have lost, as in a [Race]. If so many fail that m cannot succeed any more, the error joins their errors.
 func FirstN[T any](ctx Context, m int, futures ...*Future[T]) ([]T, error) {
 	if m < 0 || m > len(futures) {
 		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "%d of %d branches cannot succeed", m, len(futures))
@@ -144,8 +147,8 @@ func failures(ended []*engine.Future) int {
 	return failed
 }
 
-// AsCompleted iterates over branches in the order in which they end; it is the same order whenever the workflow is executed again. Each is
-// given with its place among the futures. Breaking out of the loop leaves the other branches running.
+// AsCompleted iterates over branches in the order in which they end; it is the same order whenever the workflow is
+// executed again. Each comes with its index in futures. Breaking out of the loop leaves the other branches running.
 func AsCompleted[T any](ctx Context, futures ...*Future[T]) iter.Seq2[int, *Future[T]] {
 	return func(yield func(int, *Future[T]) bool) {
 		rest := make(map[*Future[T]]int, len(futures))
@@ -195,11 +198,12 @@ type mapCall struct {
 	failFast bool
 }
 
-// Map calls fn for each item in a branch of its own, at most limit of them at the same time (0: all), and returns the results in the order of the
-// items. The error joins those of the items that failed; see [FailFast].
+// Map calls fn for each item in a branch of its own, at most limit of them at the same time (0: all), and returns the
+// results in the order of the items. The error joins the errors of the items that failed; see [FailFast].
 //
-// What is finished is found by the place of its item, or by a key: see [KeyBy]. If another item stands in that place when the workflow is executed
-// again, the run is parked with the code mismatch, because the record would be that of another item.
+// The result of a finished item is found by the item's index, or by a key: see [KeyBy]. If another item has that index
+// when the workflow is executed again, the run is parked with the code mismatch, because the result belongs to another
+// item.
 func Map[In, Out any](ctx Context, name string, items []In, limit int, fn func(Context, In) (Out, error), opts ...MapOption) ([]Out, error) {
 	var call mapCall
 	for _, o := range opts {

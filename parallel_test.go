@@ -50,7 +50,7 @@ func TestRace(t *testing.T) {
 	})
 }
 
-func TestSome(t *testing.T) {
+func TestFirstN_EnoughBranchesSucceed_OthersLose(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
 		wf := cairn.NewWorkflow("some", func(ctx cairn.Context, failing int) (string, error) {

@@ -18,16 +18,16 @@ type resumeFunc func(*resumption)
 
 func (f resumeFunc) resumeOption(r *resumption) { f(r) }
 
-// DryRun only shows what would be done.
+// DryRun returns the runs that would be resumed, and changes nothing.
 func DryRun() ResumeOption { return resumeFunc(func(r *resumption) { r.dryRun = true }) }
 
-// ResumeBy says who resumes the runs.
+// ResumeBy records who resumes the runs.
 func ResumeBy(actor string) ResumeOption { return resumeFunc(func(r *resumption) { r.actor = actor }) }
 
-// ResumeParked resumes all runs that fit the filter and are parked because their code could not go on: when it is fixed, or to see whether it is. It returns
-// them as they were. Runs that somebody has paused are left alone.
+// ResumeParked resumes all parked runs that match the filter, for example after their code was fixed. It returns them
+// as they were before. Runs that somebody has paused are left alone.
 //
-// A build of the program that could not go on with a run does not try again by itself; another build does, once.
+// A build of the program that has parked a run does not try it again by itself; another build tries it once.
 func (e *Engine) ResumeParked(ctx context.Context, f Filter, opts ...ResumeOption) ([]*RunInfo, error) {
 	if err := notInWorkflow(ctx, "ResumeParked"); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ type Poll[In, Out any] struct {
 	check func(context.Context, In) (Out, bool, error)
 }
 
-// NewPoll defines a poll. The check returns true when its value is the answer, and an error when asking again is of no use. With an interval of 0 it is repeated only
-// when somebody says so with [RunHandle.PollNow].
+// NewPoll defines a poll. The check returns true when its value is the answer, and an error when checking again is
+// useless. With an interval of 0 it is repeated only when somebody calls [RunHandle.PollNow].
 func NewPoll[In, Out any](name string, every time.Duration, check func(context.Context, In) (Out, bool, error)) Poll[In, Out] {
 	return Poll[In, Out]{spec: engine.PollSpec{Name: name, Every: every}, check: check}
 }
@@ -30,7 +30,7 @@ func (p Poll[In, Out]) Retry(policy RetryPolicy) Poll[In, Out] {
 	return p
 }
 
-// Timeout returns the poll such that it fails with [ErrTimeout] when nothing was found for so long.
+// Timeout returns the poll with a time limit: it fails with [ErrTimeout] if it has no answer after d.
 func (p Poll[In, Out]) Timeout(d time.Duration) Poll[In, Out] {
 	p.spec.Until = within(d)
 	return p

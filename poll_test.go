@@ -53,8 +53,8 @@ func TestPoll(t *testing.T) {
 	})
 }
 
-// TestPush pushes a run, from the process that executes it and from another one.
-func TestPush(t *testing.T) {
+// TestPollNow_FromAnyProcess_ChecksAtOnce calls PollNow in the process that executes the run, and in another one.
+func TestPollNow_FromAnyProcess_ChecksAtOnce(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
 		var arrived atomic.Bool

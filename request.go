@@ -17,7 +17,7 @@ import (
 //	booking, err := Seat.AskRun(ctx, eng, runID, wish)  // outside, with the id of the run or with a token
 type RequestHook[T, A any] struct{ hookDef }
 
-// NewRequestHook defines a hook that answers.
+// NewRequestHook defines a hook whose senders wait for an answer; see [NewHook].
 func NewRequestHook[T, A any](name string) RequestHook[T, A] {
 	return RequestHook[T, A]{newHookDef[T](name)}
 }
@@ -28,13 +28,13 @@ func (h RequestHook[T, A]) Token(token string) RequestHook[T, A] {
 	return h
 }
 
-// Once returns the hook such that it takes one request; see [Hook.Once].
+// Once returns the hook limited to one request; see [Hook.Once].
 func (h RequestHook[T, A]) Once() RequestHook[T, A] {
 	h.spec.Once = true
 	return h
 }
 
-// Metadata returns the hook with something that senders can read before they send; see [Hook.Metadata].
+// Metadata returns the hook with data that senders can read before they send; see [Hook.Metadata].
 func (h RequestHook[T, A]) Metadata(v any) RequestHook[T, A] {
 	h.metadata = v
 	return h
@@ -100,7 +100,7 @@ func (h RequestHook[T, A]) Ask(ctx context.Context, e *Engine, token string, v T
 	return answer, err
 }
 
-// AskRun is [RequestHook.Ask] to the hook of this name that a run has open. If it has several open, use their tokens.
+// AskRun is [RequestHook.Ask] to the open hook of this name in a run. If the run has several open, use their tokens.
 func (h RequestHook[T, A]) AskRun(ctx context.Context, e *Engine, runID string, v T, opts ...SendOption) (A, error) {
 	var answer A
 	err := e.ask(ctx, target{run: runID, name: h.spec.Name}, v, h.spec.Schema, opts, &answer)

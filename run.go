@@ -9,7 +9,8 @@ import (
 	"github.com/cairn-workflow/cairn/internal/journal"
 )
 
-// RunHandle is one run, with all that can be done to it from outside. [Engine.Run] returns it; [Run] adds the type of its result.
+// RunHandle is one run, with everything that can be done to it from outside. [Engine.Run] returns it; [Run] adds the
+// type of its result.
 type RunHandle struct {
 	e     *Engine
 	id    journal.ID
@@ -19,7 +20,8 @@ type RunHandle struct {
 	joined bool
 }
 
-// Run returns the handle of a run. It asks nothing: whether there is such a run is seen by what is done with it.
+// Run returns the handle of a run. It does not ask the database: if there is no such run, the methods of the handle say
+// so.
 func (e *Engine) Run(id string) *RunHandle {
 	h := &RunHandle{e: e}
 	h.id, h.err = parseRun(id)
@@ -29,7 +31,7 @@ func (e *Engine) Run(id string) *RunHandle {
 // ID returns the run's id.
 func (h *RunHandle) ID() string { return formatRun(h.id) }
 
-// By returns the handle for what somebody does: who it was is recorded with it.
+// By returns the handle with an actor: what is done with it is recorded as done by this actor.
 func (h *RunHandle) By(actor string) *RunHandle {
 	next := *h
 	next.actor = actor
@@ -64,9 +66,10 @@ func (h *RunHandle) Wait(ctx context.Context) (*RunInfo, error) {
 	return h.Describe(ctx)
 }
 
-// Cancel asks the run to stop. Its Context ends; what it does then is up to it: see [Cleanup]. Its children are asked, too.
+// Cancel asks the run to stop. Its Context ends; the run can still clean up: see [Cleanup]. Its children are asked to
+// stop too.
 //
-// A run that is parked is resumed for its clean-up. If its code still cannot go on, the run ends without.
+// A run that is parked is resumed for its clean-up. If its code still cannot go on, the run ends without clean-up.
 func (h *RunHandle) Cancel(ctx context.Context, reason string) error {
 	return h.change(ctx, "Cancel", func() error { return h.e.inner.Cancel(ctx, h.id, reason, h.actor) })
 }
@@ -76,30 +79,32 @@ func (h *RunHandle) Terminate(ctx context.Context, reason string) error {
 	return h.change(ctx, "Terminate", func() error { return h.e.inner.Terminate(ctx, h.id, reason, h.actor) })
 }
 
-// Pause lets what is under way in the run end, and begins nothing new until [RunHandle.Resume]: no step, no child, no check of a poll. What comes through hooks is
-// kept, and time goes on: what was due meanwhile is due at once. Nobody owns a run that is paused, and no process keeps it.
+// Pause lets calls that are under way in the run end, and begins nothing new until [RunHandle.Resume]: no step, no
+// child, no check of a poll. Values from hooks are kept, and time goes on: timers that were due meanwhile fire at once
+// after the resume. No process owns a paused run or keeps it in memory.
 func (h *RunHandle) Pause(ctx context.Context, reason string) error {
 	return h.change(ctx, "Pause", func() error { return h.e.inner.Pause(ctx, h.id, reason, h.actor) })
 }
 
-// Resume lets the run go on that was paused, or parked because something was wrong. [Engine.ResumeParked] resumes many.
+// Resume lets a paused or parked run go on. [Engine.ResumeParked] resumes many.
 func (h *RunHandle) Resume(ctx context.Context) error {
 	return h.change(ctx, "Resume", func() error { return h.e.inner.Resume(ctx, h.id, h.actor) })
 }
 
-// PollNow lets the polls of the run check now, wherever it is executed. A run that has no polls, or has ended, is left as it is; one that is paused checks when
-// it is resumed.
+// PollNow makes the polls of the run check now, in whatever process it is executed. A run that has no polls, or has
+// ended, is left as it is; a paused run checks when it is resumed.
 func (h *RunHandle) PollNow(ctx context.Context) error {
 	return h.change(ctx, "PollNow", func() error { return h.e.inner.Push(ctx, h.id) })
 }
 
-// Delete removes a run that has ended, with its history and all that belongs to it. Its start key is free again. Its children and forks stay: they are
-// runs of their own. A child whose parent has not ended is not deleted, unless it is [Detached]: the parent may want its result.
+// Delete removes a run that has ended, with its history and everything else that belongs to it. Its start key is free
+// again. Its children and forks stay: they are runs of their own. A child whose parent has not ended is not deleted,
+// unless it is [Detached]: the parent may want its result.
 func (h *RunHandle) Delete(ctx context.Context) error {
 	return h.change(ctx, "Delete", func() error { return h.e.inner.Delete(ctx, h.id) })
 }
 
-// SetAttributes changes attributes of a run that has not ended, all at once. The run is not told.
+// SetAttributes changes attributes of a run that has not ended, all at once. The run is not notified.
 func (h *RunHandle) SetAttributes(ctx context.Context, changes ...AttributeChange) error {
 	return h.change(ctx, "SetAttributes", func() error {
 		list, err := attributeChanges(changes)
@@ -110,8 +115,8 @@ func (h *RunHandle) SetAttributes(ctx context.Context, changes ...AttributeChang
 	})
 }
 
-// Annotate notes something about the run, whatever its state: also about one that has ended. The run is not told. Without an actor of its own, the
-// annotation has that of [RunHandle.By].
+// Annotate adds an annotation to the run in any state, even after it has ended. The run is not notified. If the
+// annotation has no actor, the actor of [RunHandle.By] is recorded.
 func (h *RunHandle) Annotate(ctx context.Context, a Annotation) error {
 	return h.change(ctx, "Annotate", func() error {
 		if a.Actor == "" {
@@ -135,8 +140,8 @@ func (h *RunHandle) History(ctx context.Context) iter.Seq2[*HistoryEvent, error]
 	return h.e.history(ctx, h)
 }
 
-// Logs returns what the run has said, in the order in which it was written down. There is something only if [Config.KeepLogs] was set where the run was
-// executed.
+// Logs returns the log lines of the run, in the order in which they were stored. There are lines only if
+// [Config.KeepLogs] was set in the process that executed the run.
 func (h *RunHandle) Logs(ctx context.Context, f LogFilter) (*LogPage, error) {
 	if h.err != nil {
 		return nil, h.err
@@ -144,7 +149,8 @@ func (h *RunHandle) Logs(ctx context.Context, f LogFilter) (*LogPage, error) {
 	return h.e.logs(ctx, h.id, f)
 }
 
-// Fork starts a new run that keeps results of this one; see [Workflow.Fork]. It is for who does not have the workflow: tools, for instance.
+// Fork starts a new run that keeps results of this one; see [Workflow.Fork]. It is for callers that do not have the
+// workflow, such as tools.
 func (h *RunHandle) Fork(ctx context.Context, f Fork) (*RunHandle, error) {
 	if f.Actor == "" {
 		f.Actor = h.actor
@@ -156,10 +162,11 @@ func (h *RunHandle) Fork(ctx context.Context, f Fork) (*RunHandle, error) {
 	return &RunHandle{e: h.e, id: id}, nil
 }
 
-// Export writes the run to w as JSON lines: a header, one line for each event of its journal, and a last line with their number. docs/export.md describes the
-// format, which stays readable. Any run can be exported, also one that goes on: it is written as it is at one moment.
+// Export writes the run to w as JSON lines: a header, one line for each event of its journal, and a last line with
+// their number. docs/export.md describes the format, which later versions can read. Any run can be exported, even one
+// that has not ended: it is written as it is at one moment.
 //
-// cairntest.Replay executes code against what was exported.
+// cairntest.Replay executes code against an exported run.
 func (h *RunHandle) Export(ctx context.Context, w io.Writer) error {
 	if h.err != nil {
 		return h.err

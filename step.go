@@ -9,7 +9,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
-// Step is a unit of work whose result is written down. It is done at least once, and its result is recorded once.
+// Step is a unit of work. It is done at least once, and its result is recorded once.
 type Step[In, Out any] struct {
 	fn   func(context.Context, In) (Out, error)
 	spec engine.StepSpec
@@ -23,8 +23,8 @@ func NewStep[In, Out any](name string, fn func(context.Context, In) (Out, error)
 // Unlimited is a number of attempts without a limit, for [RetryPolicy].
 const Unlimited = engine.Unlimited
 
-// RetryPolicy says how often, and when, a step that failed is tried again. Without one, it is not. An error wrapped with [NonRetryable] is never tried again,
-// one wrapped with [RetryAfter] says itself when.
+// RetryPolicy says how often, and when, a step that failed is tried again. Without a policy, it is not tried again. An
+// error wrapped with [NonRetryable] is never tried again; an error wrapped with [RetryAfter] sets the pause itself.
 type RetryPolicy struct {
 	// Attempts is how often the step is tried in all; 0 and 1: once; [Unlimited]: until it succeeds.
 	Attempts int
@@ -32,7 +32,7 @@ type RetryPolicy struct {
 	First time.Duration
 	// Max is the longest pause. Defaults to 0: no limit.
 	Max time.Duration
-	// Factor is by what the pause grows with each attempt. Defaults to 2.
+	// Factor multiplies the pause after each attempt. Defaults to 2.
 	Factor float64
 	// Jitter is the share of the pause, 0 to 1, by which it may be longer or shorter.
 	Jitter float64
@@ -55,13 +55,14 @@ func (s Step[In, Out]) Timeout(d time.Duration) Step[In, Out] {
 	return s
 }
 
-// HeartbeatTimeout returns the step such that an attempt fails if it does not call [Heartbeat] or [Progress] for so long.
+// HeartbeatTimeout returns the step with a limit on the time that an attempt may go without calling [Heartbeat] or
+// [Progress].
 func (s Step[In, Out]) HeartbeatTimeout(d time.Duration) Step[In, Out] {
 	s.spec.Beat = d
 	return s
 }
 
-// Do does the step, or returns what was recorded when it was done before.
+// Do does the step, or returns its recorded result if it was done before.
 func (s Step[In, Out]) Do(ctx Context, in In, opts ...StepOption) (Out, error) {
 	spec, fn := s.spec, s.fn // and not s itself, which would be copied to the heap
 	var out Out
@@ -76,7 +77,7 @@ func (s Step[In, Out]) Do(ctx Context, in In, opts ...StepOption) (Out, error) {
 // same reports whether a recorded value, read as today's type, is the present one.
 func same[T any](recorded, now journal.Payload) bool { return payload.Same(recorded, new(T), now) }
 
-// Do does a small step that needs no definition: fn is called once, and its result recorded.
+// Do does a small step that needs no definition: it calls fn and records the result.
 func Do[Out any](ctx Context, name string, fn func(context.Context) (Out, error), opts ...StepOption) (Out, error) {
 	return runStep(ctx, engine.StepSpec{Name: name}, opts, fn)
 }
@@ -97,7 +98,7 @@ func runStep[Out any](ctx Context, spec engine.StepSpec, opts []StepOption, fn f
 	return out, err
 }
 
-// Attempt returns which attempt of its step the code is in, from 1; 0 outside a step.
+// Attempt returns the number of the current attempt of a step, from 1; 0 outside a step.
 func Attempt(ctx context.Context) int { return engine.InfoOf(ctx).Attempt }
 
 // IdempotencyKey returns a text that is the same in all attempts of a step, in whatever process, and in no other step; "" outside a step.
@@ -108,10 +109,11 @@ func IdempotencyKey(ctx context.Context) string {
 	return ""
 }
 
-// Heartbeat shows that a long step goes on.
+// Heartbeat shows that a long attempt of a step is alive; see [HeartbeatTimeout].
 func Heartbeat(ctx context.Context) { engine.InfoOf(ctx).Beat() }
 
-// Progress shows that a long step goes on, and how far it has come: from 0 to 1. [RunHandle.Describe] shows it while the step is under way.
+// Progress shows that a long attempt of a step is alive, and how far it has come: from 0 to 1. [RunHandle.Describe]
+// shows it while the step is under way.
 func Progress(ctx context.Context, fraction float64, note string) {
 	engine.InfoOf(ctx).Report(engine.Progress{Fraction: fraction, Note: note})
 }

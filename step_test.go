@@ -73,7 +73,7 @@ func TestHeartbeats(t *testing.T) {
 	}
 	silent := cairn.NewStep("silent", func(ctx context.Context, _ int) (int, error) { <-ctx.Done(); return 0, ctx.Err() }).HeartbeatTimeout(time.Minute)
 	_, took, err := ended(t, cairn.NewWorkflow("w", plain(silent.Do)), 0)
-	require.EqualError(t, err, `timeout: step "silent" has shown no sign of life for 1m0s`)
+	require.EqualError(t, err, `timeout: step "silent" has shown no heartbeat for 1m0s`)
 	require.Equal(t, time.Minute, took)
 }
 
@@ -116,35 +116,6 @@ func TestSleepUntil(t *testing.T) {
 		require.Equal(t, want, out)
 		require.Equal(t, want, took)
 	}
-}
-
-// Children with keys are told apart by them; a key is used once.
-func TestChildKeys(t *testing.T) {
-	t.Parallel()
-	child := cairn.NewWorkflow("child", func(ctx cairn.Context, s string) (string, error) { return s, cairn.Sleep(ctx, time.Second) })
-	parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, twice bool) (string, error) {
-		a, err := child.StartChild(ctx, "a", cairn.Key("one"))
-		if err != nil {
-			return "", err
-		}
-		b, err := child.Run(ctx, "b", cairn.Key("two"))
-		if err != nil {
-			return "", err
-		}
-		first, err := a.Result(ctx)
-		if err != nil {
-			return "", err
-		}
-		if twice {
-			_, err = child.StartChild(ctx, "c", cairn.Key("one"))
-		}
-		return first + b, err
-	})
-	out, _, err := ended(t, parent, false, child)
-	require.NoError(t, err)
-	require.Equal(t, "ab", out)
-	_, _, err = ended(t, parent, true, child)
-	require.ErrorContains(t, err, "duplicate_key: ")
 }
 
 // The limit on the silence of a step does not hide what the step failed with.

@@ -15,8 +15,9 @@ import (
 	"github.com/cairn-workflow/cairn/internal/stream"
 )
 
-// Stream is a line of values that a run shows while it goes on: the words of a model, log lines, progress. Steps and the workflow itself write to it; any number
-// of readers, in this and other processes, read it from its beginning, from the middle, or only what comes.
+// Stream is a sequence of values that a run shows while it goes on: the words of a model, log lines, progress. Steps
+// and the workflow itself write to it; any number of readers, in this and other processes, read it from its beginning,
+// from the middle, or only new values.
 type Stream[T any] struct{ name string }
 
 // NewStream defines a stream. Each run has its own under the name.
@@ -25,11 +26,12 @@ func NewStream[T any](name string) Stream[T] { return Stream[T]{name} }
 // Name returns the name of the stream.
 func (s Stream[T]) Name() string { return s.name }
 
-// Write writes a chunk to the stream of the run that ctx belongs to: that of a workflow, or of a step.
+// Write writes a chunk to the stream of the current run. It takes the Context of a workflow or the context of a step.
 //
-// It returns before the chunk is durable, and waits only while a few hundred are not; an error of an earlier chunk is returned with a later one, or by
-// [Stream.Flush]. A step's chunks are durable before its result is. When a workflow is executed again, what it wrote is not written again. When a step is, its
-// chunks come anew, behind a boundary: see [Chunk].
+// It returns before the chunk is durable, and blocks only while a few hundred chunks are not durable yet. If writing a
+// chunk fails, a later Write or [Stream.Flush] returns the error. A step's chunks are durable before its result is.
+// When a workflow is executed again, its chunks are not written again. When a step is done again, its chunks are
+// written again, behind a boundary: see [Chunk].
 func (s Stream[T]) Write(ctx context.Context, v T) error {
 	w, err := s.writer(ctx, "Write")
 	if err != nil {
@@ -47,8 +49,8 @@ func (s Stream[T]) Write(ctx context.Context, v T) error {
 	return w.WriteStream(ctx, s.name, p)
 }
 
-// Close closes the stream: nobody writes to it any more, and its readers come to an end. The close of a step takes effect when the step has completed: an
-// attempt that fails afterwards has closed nothing. All streams end with their run.
+// Close closes the stream: later writes fail, and readers come to its end. A close in a step takes effect when the step
+// completes: an attempt that fails afterwards has closed nothing. All streams end with their run.
 func (s Stream[T]) Close(ctx context.Context) error {
 	w, err := s.writer(ctx, "Close")
 	if err != nil {
@@ -57,7 +59,7 @@ func (s Stream[T]) Close(ctx context.Context) error {
 	return w.CloseStream(ctx, s.name)
 }
 
-// Flush waits until all is durable that this step, or this branch of the workflow, has written to the stream.
+// Flush waits until everything that this step, or this branch of the workflow, has written to the stream is durable.
 func (s Stream[T]) Flush(ctx context.Context) error {
 	w, err := s.writer(ctx, "Flush")
 	if err != nil {
@@ -97,8 +99,8 @@ func (s Stream[T]) writer(ctx context.Context, call string) (streamWriter, error
 	return nil, cairnerr.Errorf(cairnerr.CodeNotInRun, "%s on stream %q was called with a context that is neither the Context of a workflow nor that of a step", call, s.name)
 }
 
-// StreamWriter returns an [io.WriteCloser] on a stream of bytes, for code that writes to one. What is written at once is one chunk, or several if it is larger
-// than a chunk may be. Its Close is that of the stream.
+// StreamWriter returns an [io.WriteCloser] on a stream of bytes, for code that writes to one. Each Write is one chunk,
+// or several if it is larger than a chunk may be. Close closes the stream.
 func StreamWriter(ctx context.Context, s Stream[[]byte]) io.WriteCloser { return byteWriter{ctx, s} }
 
 type byteWriter struct {
@@ -128,19 +130,20 @@ func (w byteWriter) Close() error { return w.s.Close(w.ctx) }
 
 // Chunk is one value of a stream.
 type Chunk[T any] struct {
-	// Index is its place in the stream, from 0 and without gaps. It never changes: reading goes on behind the last one with [ReadFrom].
+	// Index is its place in the stream, from 0 and without gaps. It never changes: to go on after a chunk, use
+	// [ReadFrom] with its index plus one.
 	Index int64
 	Value T
 	// Writer is the key of the step that wrote it, or the path of the branch: "" for the workflow's own function.
 	Writer string
-	// Attempt is that of the step, from 1; 0 for what the workflow itself wrote.
+	// Attempt is the attempt of the step that wrote it, from 1; 0 if the workflow itself wrote it.
 	Attempt int
-	// Boundary says that the writer begins again: what the same step wrote before, in another attempt, does not hold any more.
+	// Boundary marks the first chunk of a new attempt: what earlier attempts of the same step wrote is no longer valid.
 	Boundary bool
 	Time     time.Time
 }
 
-// ReadOption changes what is read of a stream.
+// ReadOption changes a call of [Stream.Read]: ReadFrom, ReadLast, ReadSettled, ReadStored.
 type ReadOption func(*stream.Request)
 
 // ReadFrom reads a stream from an index on, instead of from the beginning.
@@ -148,20 +151,23 @@ func ReadFrom(index int64) ReadOption {
 	return func(r *stream.Request) { r.From, r.FromEnd = index, false }
 }
 
-// ReadLast begins n chunks before the end of the stream as it is now: ReadLast(0) reads only what comes. What is before is not read from the database.
+// ReadLast begins n chunks before the end of the stream as it is now: ReadLast(0) reads only new chunks. Earlier chunks
+// are not read from the database.
 func ReadLast(n int64) ReadOption {
 	return func(r *stream.Request) { r.From, r.FromEnd = n, true }
 }
 
-// ReadSettled shows of steps only what attempts wrote that completed, and so nothing twice. The order stays that of the stream, so while an attempt is
-// under way, what it writes, and what others write behind that, is held back until it has ended; then it comes at once, or never.
+// ReadSettled leaves out chunks of step attempts that did not complete, so that nothing comes twice. The order of the
+// stream stays: while an attempt is under way, its chunks, and all chunks behind them, are held back until it has
+// ended.
 func ReadSettled() ReadOption { return func(r *stream.Request) { r.Settled = true } }
 
-// ReadStored reads what is there now, and waits for nothing.
+// ReadStored reads the chunks that are stored now, and does not wait for more.
 func ReadStored() ReadOption { return func(r *stream.Request) { r.Stored = true } }
 
-// Read returns the chunks of a run's stream: those that there are, then those that come, until the stream is closed or the run has ended. A chunk is shown when it is
-// durable, once, and in the order of the indices. Whoever reads slower than the run writes holds up nobody.
+// Read returns the chunks of a run's stream: first those that are stored, then new ones, until the stream is closed or
+// the run has ended. Each chunk is shown once, when it is durable, in the order of the indices. A slow reader does not
+// hold up the run.
 //
 //	for chunk, err := range Tokens.Read(ctx, eng, run.ID()) {
 //		if err != nil {
@@ -170,8 +176,8 @@ func ReadStored() ReadOption { return func(r *stream.Request) { r.Stored = true 
 //		fmt.Print(chunk.Value)
 //	}
 //
-// A stream to which nothing was written yet is waited for; if the run ends without it, the error is stream_not_found. After an error, reading can go on with
-// [ReadFrom] the next index.
+// If nothing was written to the stream yet, Read waits; if the run ends without a write, the error is stream_not_found.
+// After an error, reading can go on with [ReadFrom] the next index.
 func (s Stream[T]) Read(ctx context.Context, e *Engine, runID string, opts ...ReadOption) iter.Seq2[Chunk[T], error] {
 	return func(yield func(Chunk[T], error) bool) {
 		var none Chunk[T]

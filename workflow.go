@@ -64,10 +64,11 @@ func rewrite[T any](p journal.Payload) (journal.Payload, []byte, error) {
 	return payload.EncodeDigest(v)
 }
 
-// Attributes gives a run texts that it can be found by. [WithAttributes] is for attributes of other types.
+// Attributes gives a run string attributes by which it can be found. [WithAttributes] is for attributes of other types.
 func Attributes(a map[string]string) AttributesOption { return AttributesOption{set: maps.Clone(a)} }
 
-// StartAt lets the run begin at a time, or now if that is over. Until then it is pending, and can be cancelled.
+// StartAt lets the run begin at a time, or at once if that time has passed. Until then it is pending, and can be
+// cancelled.
 func StartAt(t time.Time) StartOption {
 	return startFunc(func(r *engine.StartRequest) { r.At = journal.TimeOf(t) })
 }
@@ -106,7 +107,8 @@ func (w *Workflow[In, Out]) request(ctx context.Context, call string, in In, opt
 	return req, req.Err
 }
 
-// StartJSON starts a run of a workflow by its name, for who does not have its type. If this process has the workflow, an input that does not fit is refused.
+// StartJSON starts a run of a workflow by its name. It is for callers that do not have the Go types. If this process
+// has the workflow, an input that does not fit is refused.
 func (e *Engine) StartJSON(ctx context.Context, workflow string, input json.RawMessage, opts ...StartOption) (*RunHandle, error) {
 	if err := notInWorkflow(ctx, "StartJSON"); err != nil {
 		return nil, err
@@ -179,7 +181,8 @@ type Run[Out any] struct{ *RunHandle }
 
 func newRun[Out any](e *Engine, id journal.ID) *Run[Out] { return &Run[Out]{&RunHandle{e: e, id: id}} }
 
-// Result waits until the run has ended, and returns what it returned. The error has the code parked if the run needs somebody who looks at it.
+// Result waits until the run has ended, and returns what it returned. If the run is parked, the error has the code
+// parked.
 func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 	var out Out
 	run, err := r.wait(ctx, "Result")

@@ -2,8 +2,8 @@
 //
 //	if cairn.CodeOf(err) == cairnerr.CodeRunNotFound { … }
 //
-// A code never changes. It survives crashes, other processes and HTTP, so [errors.Is] and the code of an error mean the same everywhere. The tables in
-// docs/errors.md say what each code means and what to do about it.
+// A code never changes. It is kept across crashes, processes and HTTP, so errors.Is and the code of an error mean the
+// same everywhere. The tables in docs/errors.md say what each code means and what to do about it.
 package cairnerr
 
 import (
@@ -13,8 +13,8 @@ import (
 	"maps"
 )
 
-// Code says what went wrong in a word that never changes. Programs match on it; people read the message.
-// Users make codes of their own; those below are Cairn's.
+// Code is a permanent word that says what went wrong. Programs match on it; people read the message. Programs may have
+// codes of their own; the codes below are Cairn's.
 type Code string
 
 // The codes of Cairn. The table in docs/errors.md says what to do about each.
@@ -65,16 +65,16 @@ const (
 	CodeUnreachable       Code = "database_unreachable" // no connection to the database
 	CodeDiskFull          Code = "disk_full"            // the database has no space left
 	CodeReadOnly          Code = "database_read_only"   // the database cannot be written
-	CodeCorrupt           Code = "database_corrupt"     // what was read cannot have been written by Cairn
+	CodeCorrupt           Code = "database_corrupt"     // the database has data that Cairn cannot have written
 	CodeInternal          Code = "internal"             // a bug, or an error without a code
 )
 
-// The codes of what can go wrong while a workflow is executed. The table in docs/errors.md says what to do about each.
+// The codes of errors in the execution of a workflow. The table in docs/errors.md says what to do about each.
 const (
 	CodePanic             Code = "panic"              // workflow or step code panicked
 	CodeGoexit            Code = "goexit"             // a goroutine of a workflow ended without a result
 	CodeDecode            Code = "decode_failed"      // a recorded value does not fit the type that the code has for it
-	CodeEncode            Code = "encode_failed"      // a value of the code's cannot be stored
+	CodeEncode            Code = "encode_failed"      // a value cannot be stored
 	CodeTimeout           Code = "timeout"            // not in time
 	CodeCancelled         Code = "cancelled"          // the run was asked to stop
 	CodeMismatch          Code = "mismatch"           // the code does not do what was recorded
@@ -184,8 +184,8 @@ func (c Code) Known() bool {
 
 // Error is the one error of Cairn, in memory, in the journal and on the wire.
 //
-// Two errors are the same for [errors.Is] when their codes are: a code that a step returned still matches after a
-// crash, in another process and over HTTP.
+// errors.Is finds two errors equal if their codes are equal: an error that a step returned still matches after a crash,
+// in another process and over HTTP.
 type Error struct {
 	Code      Code              `cbor:"1,keyasint,omitempty" json:"code,omitempty"`
 	Message   string            `cbor:"2,keyasint,omitempty" json:"message"`
@@ -242,7 +242,7 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// AsError returns err as an [*Error]; what has no code becomes [CodeInternal]. Nil stays nil.
+// AsError returns err as an *Error; an error without a code gets [CodeInternal]. Nil stays nil.
 func AsError(err error) *Error {
 	if err == nil {
 		return nil

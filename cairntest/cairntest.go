@@ -12,7 +12,7 @@
 //		}, Reminder)
 //	}
 //
-// [Replay] holds the code of today against runs that were recorded: can they go on?
+// [Replay] checks the code of today against recorded runs: can they go on?
 //
 // A test runs in a bubble of package [testing/synctest]: its clock moves when every goroutine waits. So steps must not do real I/O there, such
 // as calling a server; stub those that do.
@@ -36,7 +36,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
-// Env is the world of one test: a database in memory, and an engine that can be crashed.
+// Env is the environment of one test: a database in memory, and an engine that can be crashed.
 type Env struct {
 	t         testing.TB
 	ctx       context.Context
@@ -134,7 +134,7 @@ func (e *Env) end() {
 // Context returns the context of the test.
 func (e *Env) Context() context.Context { return e.ctx }
 
-// Engine returns the engine, which is another one after a crash.
+// Engine returns the current engine; after a crash it is a new one.
 func (e *Env) Engine() *cairn.Engine {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,7 +169,7 @@ func Stub[In, Out any](e *Env, step cairn.Step[In, Out], fn func(context.Context
 	})
 }
 
-// StubInline replaces the function of a step that has no definition: one of [cairn.Do].
+// StubInline replaces the function of a step that has no definition: a call of [cairn.Do].
 func StubInline[Out any](e *Env, name string, fn func(context.Context) (Out, error)) {
 	e.setStub(name, func(ctx context.Context, _ journal.Payload) (journal.Payload, error) {
 		out, err := fn(ctx)
@@ -192,9 +192,9 @@ func (e *Env) stub(name string) stub {
 	return e.stubs[name]
 }
 
-// Send sends a value to a hook, and waits, in virtual time, until there is one that takes it. Key makes sure that it is received once, also if the
-// engine crashes meanwhile. In [CrashEverywhere] a crash can swallow the answer to a value that was taken: then there is never a hook for it again, and the wait ends
-// with the run.
+// Send sends a value to a hook, and waits, in virtual time, until a hook takes it. Key makes sure that it is received
+// once, also if the engine crashes meanwhile. In [CrashEverywhere] a crash can lose the acknowledgement of a value that
+// was received: no hook takes it again then, and Send returns when the run has ended.
 func Send[T any](e *Env, token, key string, v T) {
 	e.t.Helper()
 	for {
@@ -252,7 +252,8 @@ func (e *Env) RequireSteps(runID string, keys ...string) {
 	}
 }
 
-// RequireEvent fails the test unless something of this type happened to the thing with the key: the run itself if key is "".
+// RequireEvent fails the test unless the history has an event of this type with this key; the key "" means the run
+// itself.
 func (e *Env) RequireEvent(runID, eventType, key string) {
 	e.t.Helper()
 	for _, event := range e.History(runID) {

@@ -15,7 +15,7 @@ import (
 	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
-// Option tells [CrashEverywhere] and [EvictEverywhere] more about the world of the workflow.
+// Option sets the environment of [CrashEverywhere] and [EvictEverywhere].
 type Option func(*plan)
 
 // With adds workflows that the tested one starts as children.
@@ -23,10 +23,11 @@ func With(workflows ...cairn.Definition) Option {
 	return func(p *plan) { p.workflows = append(p.workflows, workflows...) }
 }
 
-// Prepare is called before each execution, to set stubs and to reset what steps count.
+// Prepare adds a function that is called before each execution, to set stubs and to reset counters.
 func Prepare(f func(*Env)) Option { return func(p *plan) { p.prepare = append(p.prepare, f) } }
 
-// Drive is called beside each execution, to play the outside: to [Send] to the workflow's hooks.
+// Drive adds a function that is called in parallel with each execution and plays the outside world: it calls [Send],
+// for instance.
 func Drive(f func(*Env)) Option { return func(p *plan) { p.drive = append(p.drive, f) } }
 
 // plan is what is executed again and again.
@@ -60,9 +61,10 @@ type outcome struct {
 	fell   bool     // the fault was reached
 }
 
-// CrashEverywhere executes a workflow once without faults. Then it executes it again once for each place at which a process can die: before and after
-// each commit, and after the body of each step; it kills the process there, lets another one go on, and checks that the run ends as it
-// did without faults, and that no step was completed twice. It returns the number of crashes.
+// CrashEverywhere executes a workflow once without faults. Then it executes the workflow once more for each place at
+// which a process can die: before and after each commit, and after the body of each step. It kills the process there,
+// lets another one go on, and checks that the run ends as it did without faults and that no step was completed twice.
+// It returns the number of crashes.
 func CrashEverywhere[In, Out any](t *testing.T, wf *cairn.Workflow[In, Out], in In, options ...Option) int {
 	t.Helper()
 	p := newPlan(wf, in, options)
@@ -85,9 +87,9 @@ func CrashEverywhere[In, Out any](t *testing.T, wf *cairn.Workflow[In, Out], in 
 	return crashes
 }
 
-// EvictEverywhere executes a workflow once with its goroutines kept while it waits, and once with the run dropped from memory at each wait and
-// executed again from its journal. It checks that both end the same, and that the second has written nothing else: what deferred
-// functions did when the run was dropped left no trace.
+// EvictEverywhere executes a workflow once with its goroutines kept while it waits, and once with the run dropped from
+// memory at each wait and executed again from its journal. It checks that both runs end the same, and that the second
+// one has the same journal: deferred functions that run when the run is dropped must record nothing.
 func EvictEverywhere[In, Out any](t *testing.T, wf *cairn.Workflow[In, Out], in In, options ...Option) {
 	t.Helper()
 	p := newPlan(wf, in, options)

@@ -23,9 +23,9 @@ import (
 //
 //	func TestRecordedOrders(t *testing.T) { cairntest.Replay(t, "testdata/*.jsonl", Order, Shipment) }
 //
-// The code is executed as after a crash: steps, polls, hooks and children return what is recorded, and nothing else is done. No step and no check
-// runs, no child is started, nothing is written. Where the record of a run that has not ended stops, the code may go on as it likes.
-// The children's workflows need not be given.
+// The code is executed as after a crash: steps, polls, hooks and children return what is recorded, and nothing else is
+// done. No step and no check runs, no child is started, nothing is written. If the run had not ended, the code may do
+// anything after the last recorded event. The children's workflows need not be given.
 func Replay(t *testing.T, path string, workflows ...cairn.Definition) {
 	t.Helper()
 	files, err := filepath.Glob(path)
@@ -61,9 +61,9 @@ func replayFile(t *testing.T, file string, workflows []cairn.Definition) {
 	})
 }
 
-// ReplayFrom is [Replay] for who has no test, or a run that is not in a file. A difference is an error with code "mismatch", whose details are the
-// event, the key, what was recorded, and what the code does now. Without a test there is no virtual time: code that waits for something that is not
-// durable is waited for until ctx ends.
+// ReplayFrom is [Replay] without a test, or for a run that is not in a file. A difference is an error with code
+// "mismatch", whose details are the event, the key, what was recorded, and what the code does now. Without a test there
+// is no virtual time: if the code blocks outside durable calls, ReplayFrom waits until ctx ends.
 func ReplayFrom(ctx context.Context, recorded io.Reader, workflows ...cairn.Definition) error {
 	run, err := export.Read(recorded)
 	if err != nil {
@@ -82,8 +82,8 @@ func ReplayFrom(ctx context.Context, recorded io.Reader, workflows ...cairn.Defi
 	return errors.Join(err, eng.Stop(context.WithoutCancel(ctx)))
 }
 
-// Export writes a run to a file, for [Replay]. It never overwrites one: a run that was recorded is worth keeping, because code that is written later is held
-// against it.
+// Export writes a run to a file, for [Replay]. It never overwrites a file: keep recorded runs, because later code is
+// checked against them.
 func (e *Env) Export(runID, file string) {
 	e.t.Helper()
 	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)

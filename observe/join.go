@@ -2,7 +2,7 @@ package observe
 
 import "context"
 
-// Join returns hooks that call those of all that are given, in their order.
+// Join returns hooks that call all the given hooks, in their order.
 func Join(all ...Hooks) Hooks {
 	var joined Hooks
 	for i := range all {

@@ -1,28 +1,30 @@
-// Package observe is how a program sees what an engine does: metrics and traces hang on the functions of [Hooks], and [Stats] has the numbers of
-// the moment.
+// Package observe is how a program sees what an engine does: the engine calls the functions of [Hooks], which make
+// metrics and traces, and [Stats] has the current counters.
 //
-// It knows no metrics or tracing library. Package cairnprom shows what it gives to Prometheus, package cairnotel to OpenTelemetry; both are linked
-// by who imports them.
+// It depends on no metrics or tracing library. Package cairnprom is for Prometheus, package cairnotel for
+// OpenTelemetry; only programs that import them link them.
 //
-//	metrics := cairnprom.New(nil)
+//	metrics := cairnprom.New()
 //	traces, err := cairnotel.New(nil)
 //	eng, err := cairn.NewWith(ctx, st, cairn.Config{Observe: observe.Join(metrics.Hooks(), traces.Hooks())}, Checkout)
 //
 // # Who calls the functions
 //
-// Functions that return a context are called by the goroutine that needs it: the code that starts a run or sends to a hook, and the run's own. They
-// delay that one run, and nothing else of the engine: no lock is held.
-// All others, and the functions that those return, are called one after the other by a goroutine of the engine's own, in the order in which
-// things happened. Between it and the engine is a queue; what does not fit because the functions are slow is dropped and counted
-// ([Stats.ObservationsDropped]). [Hooks.EngineStarted] and [Hooks.EngineStopped] are called by who starts and stops the engine.
+// Functions that return a context are called by the goroutine that needs the context: the code that starts a run or
+// sends to a hook, or the run's own goroutine. They delay only that run: no lock is held. All other functions, and the
+// functions that those return, are called one after the other by one goroutine of the engine, in the order in which
+// things happened. A queue feeds that goroutine; if the functions are slow and the queue is full, calls are dropped and
+// counted ([Stats.ObservationsDropped]). [Hooks.EngineStarted] and [Hooks.EngineStopped] are called by the goroutine
+// that starts and stops the engine.
 //
 // A function that panics is logged, once, and the engine goes on. Functions may call the engine.
 //
-// # What is told
+// # What is reported
 //
-// What happens is told, not what the journal has: when code is executed again from its journal, finished steps are not told again. A run
-// has no beginning and end in one process, perhaps there are years in between: so what a process does of it is told in pieces
-// ([Hooks.Execute]), and the end of the run by who writes it.
+// The functions are called for what happens, not for what the journal has: when code is executed again from its
+// journal, finished steps are not reported again. A run may begin and end in different processes, with years in
+// between. So each process reports its executions of the run ([Hooks.Execute]), and the process that writes the end of
+// the run reports that end.
 package observe
 
 import (
@@ -30,62 +32,67 @@ import (
 	"time"
 )
 
-// Hooks are functions that are told what the engine does. Those that are nil cost nothing.
+// Hooks are functions that the engine calls to report what it does. Functions that are nil cost nothing.
 type Hooks struct {
-	// Propagator carries what belongs to a trace from who starts a run or sends to a hook, through the journal, into the contexts of steps and children.
+	// Propagator carries the trace context from the code that starts a run or sends to a hook, through the journal,
+	// into the contexts of steps and children.
 	Propagator Propagator
 
-	// EngineStarted is called when an engine is there, and EngineStopped when it ends; who wants to show its [Stats] keeps it meanwhile.
+	// EngineStarted is called when an engine has started, and EngineStopped when it ends. Keep the Source in between to
+	// read its [Stats].
 	EngineStarted func(Source)
 	// EngineStopped is called once, also if the engine is stopped twice.
 	EngineStopped func(Source)
 
-	// StartRun is called when a run, or a child, is to be started. What is in the context that it returns is recorded with the run by the
-	// Propagator.
+	// StartRun is called before a run or a child is started. The Propagator records values of the returned context with
+	// the run.
 	StartRun func(context.Context, RunStart) (context.Context, func(RunStarted))
-	// Execute is called when this process does something of a run: it begins it, goes on with it after a wait, or takes it over. It ends when the run
-	// waits, ends, or is another's. The context has what was recorded with the run. It is called late: when the first step begins, or
-	// the execution is over, whichever comes first; [Execution.At] is when it began.
+	// Execute is called when this process executes a run: it begins the run, goes on with it after a wait, or takes it
+	// over. The execution ends when the run waits, ends, or belongs to another process. The context has what was
+	// recorded with the run. Execute is called late: when the first step begins or the execution is over, whichever
+	// comes first; [Execution.At] is when it began.
 	Execute func(context.Context, Execution) (context.Context, func(ExecutionEnd))
-	// Attempt is called when the function of a step is about to be called. It gets the context that it returns.
+	// Attempt is called before the function of a step, which gets the returned context.
 	Attempt func(context.Context, Attempt) (context.Context, func(AttemptEnd))
-	// Look is called when the check of a poll is about to be called. It gets the context that it returns.
+	// Look is called before the check of a poll, which gets the returned context.
 	Look func(context.Context, Look) (context.Context, func(LookEnd))
-	// Send is called when something is to be sent to a hook. What is in the context that it returns is recorded with the delivery by the Propagator.
+	// Send is called before a value is sent to a hook. The Propagator records values of the returned context with the
+	// delivery.
 	Send func(context.Context, Send) (context.Context, func(Sent))
 
-	// Received is called when the code of a run has got something through a hook. The context is that of the execution.
+	// Received is called when the code of a run has received a value from a hook. The context is that of the execution.
 	Received func(context.Context, Received)
 	// RunEnded is called by the process that wrote the end of a run. The context has what was recorded with the run.
 	RunEnded func(context.Context, RunEnd)
-	// RunParked is called when a run is stopped until somebody has looked at it.
+	// RunParked is called when a run is parked.
 	RunParked func(RunParked)
 	// RunEvicted is called when a run that waits is dropped from memory.
 	RunEvicted func(Run)
 	// Committed is called with each transaction of the engine.
 	Committed func(Commit)
-	// LeaseLost is called when this process has lost its runs, because its peers declared it dead or may be about to.
+	// LeaseLost is called when this process has lost its runs, because its peers declared it dead, or may do so soon.
 	LeaseLost func(Lease)
 	// PeerDied is called when this process has declared another one dead.
 	PeerDied func(Lease)
 }
 
-// Propagator puts what belongs to a trace into text that can be recorded, and back into a context. The keys of W3C Trace Context are traceparent and tracestate.
+// Propagator turns the trace context into text that can be recorded, and back. The keys of W3C Trace Context are
+// traceparent and tracestate.
 type Propagator interface {
-	// Inject adds what the context has to the headers.
+	// Inject adds the trace context of ctx to the headers.
 	Inject(ctx context.Context, headers map[string]string)
-	// Extract returns the context with what the headers have.
+	// Extract returns ctx with the trace context of the headers.
 	Extract(ctx context.Context, headers map[string]string) context.Context
 }
 
-// Run is a run that something happens to.
+// Run identifies the run that a report is about.
 type Run struct {
 	Namespace string
 	ID        string
 	Workflow  string
 	ParentID  string // "": it was not started by another run
 	CreatedAt time.Time
-	Epoch     int64 // how often it was taken by a process
+	Epoch     int64 // how often a process has claimed it
 }
 
 // RunStart is a run that is to be started. It has no id yet.
@@ -97,7 +104,7 @@ type RunStart struct {
 	At        time.Time
 }
 
-// RunStarted is what became of a start.
+// RunStarted is the outcome of a start.
 type RunStarted struct {
 	ID       string // of the run; "" if there is an error
 	Existing bool   // it was started before, with the same start key
@@ -105,18 +112,18 @@ type RunStarted struct {
 	Took     time.Duration
 }
 
-// Begin says why a process does something of a run.
+// Begin says why an execution of a run begins.
 type Begin string
 
 // The reasons to begin.
 const (
 	BeginStarted   Begin = "started"    // it is new
 	BeginResumed   Begin = "resumed"    // it waited in memory
-	BeginLoaded    Begin = "loaded"     // it waited, or was given back, and is executed again from its journal
+	BeginLoaded    Begin = "loaded"     // it waited, or was released, and is executed again from its journal
 	BeginTakenOver Begin = "taken_over" // its process died
 )
 
-// End says why a process does no more of a run.
+// End says why an execution of a run ends.
 type End string
 
 // The reasons to end.
@@ -124,8 +131,8 @@ const (
 	EndWaiting End = "waiting" // the run waits
 	EndOver    End = "over"    // the run has ended
 	EndParked  End = "parked"  // somebody must look at it
-	EndStopped End = "stopped" // the engine stops, and has given it back
-	EndLost    End = "lost"    // it is another's now, or was ended from outside
+	EndStopped End = "stopped" // the engine stops, and has released it
+	EndLost    End = "lost"    // another process owns it now, or it was ended from outside
 )
 
 // Execution is what one process does of a run between two waits.
@@ -151,7 +158,7 @@ type Attempt struct {
 	At      time.Time
 }
 
-// Outcome is what became of an attempt.
+// Outcome is the outcome of an attempt.
 type Outcome string
 
 // The outcomes of an attempt.
@@ -159,10 +166,10 @@ const (
 	OutcomeCompleted Outcome = "completed"
 	OutcomeRetrying  Outcome = "retrying" // it failed, and is tried again
 	OutcomeFailed    Outcome = "failed"   // it failed for good
-	OutcomeLost      Outcome = "lost"     // nothing is recorded of it: its branch lost a race, its process its run, or the engine stops
+	OutcomeLost      Outcome = "lost"     // nothing of it is recorded: its branch lost a race, its process lost the run, or the engine stops
 )
 
-// CodeNone stands for the code of an error that has none.
+// CodeNone is used as the code of an error that has none.
 const CodeNone = "error"
 
 // AttemptEnd is the end of an attempt.
@@ -183,10 +190,10 @@ type Look struct {
 	At   time.Time
 }
 
-// Found is what a look has found.
+// Found is the outcome of a look.
 type Found string
 
-// What a look can find.
+// The outcomes of a look.
 const (
 	FoundAnswer  Found = "answer"  // the poll is over
 	FoundNothing Found = "nothing" // it looks again
@@ -202,25 +209,25 @@ type LookEnd struct {
 	Took  time.Duration
 }
 
-// Send is something that is to be sent to a hook.
+// Send is a value that is about to be sent to a hook.
 type Send struct {
 	Namespace string
 	At        time.Time
 }
 
-// Sent is what became of something that was sent.
+// Sent is the outcome of a send.
 type Sent struct {
 	RunID string // whose hook took it; "" if there is an error
 	Err   error
 	Took  time.Duration
 }
 
-// Received is something that the code of a run has got through a hook.
+// Received is a value that the code of a run has received from a hook.
 type Received struct {
 	Run
 	Hook    string            // its name
 	Headers map[string]string // what the sender's Propagator recorded
-	SentAt  time.Time         // when it was written down
+	SentAt  time.Time         // when it was recorded
 	At      time.Time
 }
 
@@ -234,7 +241,7 @@ type RunEnd struct {
 	Took   time.Duration // since it was created
 }
 
-// RunParked is a run that was stopped until somebody has looked at it.
+// RunParked is a run that was parked.
 type RunParked struct {
 	Run
 	Err  error
@@ -252,24 +259,24 @@ type Commit struct {
 
 // Lease is about a process that does not own its runs any more.
 type Lease struct {
-	Incarnation string // the life of the process that is over
+	Incarnation string // the incarnation that is over
 }
 
-// Source is an engine that can be asked for its numbers.
+// Source is an engine whose counters can be read.
 type Source interface {
 	Stats() Stats
 }
 
-// Stats are the numbers of an engine. Those that count do so since it was started.
+// Stats are the counters of an engine. Totals count from its start.
 type Stats struct {
 	Namespace string
 
-	Active  int // runs that do something in this process now
+	Active  int // runs that are active in this process now
 	Waiting int // runs that wait in this process's memory
 	Queue   int // commands that wait to be committed
 
 	Evicted    int64 // runs that were dropped from memory while they waited
-	Parked     int64 // runs that were stopped until somebody has looked at them
+	Parked     int64 // runs that were parked
 	LeasesLost int64 // times that this process lost its runs
 	PeersDied  int64 // processes that this one declared dead
 
@@ -278,6 +285,6 @@ type Stats struct {
 	Events   int64 // that were written
 	Batches  int64 // transactions
 
-	LogLinesDropped     int64 // lines that were to be kept and were not, because the database is slow
-	ObservationsDropped int64 // calls of [Hooks] that were left out, because the functions are slow
+	LogLinesDropped     int64 // lines that were not kept, because the database is slow
+	ObservationsDropped int64 // calls of [Hooks] that were dropped, because the functions are slow
 }

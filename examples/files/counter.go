@@ -51,7 +51,7 @@ type counter struct {
 func newCounter(pace time.Duration, most, parallel int) *counter {
 	c := &counter{pace: pace, most: most, parallel: parallel}
 	c.workflow = cairn.NewWorkflow("count words", c.run)
-	// A step that shows no sign of life for so long hangs: it is stopped, and tried again.
+	// A step without a heartbeat for so long hangs: it is stopped, and tried again.
 	c.count = cairn.NewStep("count", c.countFile).HeartbeatTimeout(10 * time.Second).Retry(cairn.RetryPolicy{
 		Attempts: 3, First: 100 * time.Millisecond, Never: []cairn.Code{errUnreadable.Code},
 	})

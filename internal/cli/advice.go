@@ -18,7 +18,7 @@ func advice(err error) string {
 		return "check that the path is right"
 	}
 	if !ok {
-		return "try again; if it stays, report it with the output of: cairn version"
+		return "try again; if the error stays, report it with the output of: cairn version"
 	}
 	if e.Details["line"] != "" && e.Code != cairnerr.CodeFormatTooNew && e.Code != cairnerr.CodeUnknownEvent {
 		return "export the run again: cairn export RUN -o FILE" // the file was cut off, or edited
@@ -44,9 +44,9 @@ func advice(err error) string {
 	case cairnerr.CodeStepNotFound:
 		return "cairn runs show RUN lists the keys of steps, cairn export RUN has all of them"
 	case cairnerr.CodeStartKeyConflict:
-		return "say another key, or the same as the first time"
+		return "use another key, or the same input as the first time"
 	case cairnerr.CodeLimitExceeded:
-		return "say less: docs/limits.md has the limits"
+		return "make it smaller: docs/limits.md has the limits"
 	case cairnerr.CodeReadOnly:
 		if strings.HasPrefix(e.Message, "sqlite:") || strings.HasPrefix(e.Message, "postgres:") {
 			return "you may not write to this database: do it as the user that your program runs as"

@@ -25,7 +25,7 @@ const (
 )
 
 const exitCodes = `Exit codes:
-  0  all went well
+  0  success
   1  problems were found, or the command could not be carried out
   2  the command line cannot be understood`
 
@@ -63,7 +63,7 @@ func Run(ctx context.Context, args []string, s *System) int {
 	root.PersistentPreRun = onStart(&understood)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil && out.err != nil { // half an answer is none
-		fmt.Fprintf(s.Err, "cairn: the answer could not be written: %v\nnext: make room where it goes, and ask again\n", out.err)
+		fmt.Fprintf(s.Err, "cairn: the answer could not be written: %v\nnext: make room where it goes, and try again\n", out.err)
 		return ExitProblem
 	}
 	switch {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, args []string, s *System) int {
 	}
 	var bad *usageError
 	if !understood || errors.As(err, &bad) {
-		fmt.Fprintf(s.Err, "cairn: %v\nnext: %s --help shows what can be said here\n", err, command.CommandPath())
+		fmt.Fprintf(s.Err, "cairn: %v\nnext: %s --help shows the usage\n", err, command.CommandPath())
 		return ExitUsage
 	}
 	fmt.Fprintf(s.Err, "cairn: %v\nnext: %s\n", err, advice(err))

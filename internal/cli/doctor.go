@@ -22,19 +22,19 @@ func newDoctor(s *System) *cobra.Command {
 		Use:   "doctor",
 		Short: "Check this program and its database, without changing anything",
 		Long: text(`
-			Looks at this program and its database, and says what is good and what is not. Each line begins with ok, warn or
-			FAIL; what is not ok comes with a next step.
+			Looks at this program and its database, and reports problems. Each line begins with ok, warn or
+			FAIL; each warning and failure comes with a next step.
 
 			  program     which build this is
 			  database    it can be opened; what it is, how large, and the version of its schema
-			  durability  whether its settings let a power cut take what was acknowledged
-			  views       what the database shows of each run equals what follows from the run's journal
+			  durability  whether its settings let a power cut lose acknowledged writes
+			  views       what the database shows of each run agrees with the run's journal
 
 			Doctor only reads, and may run while other programs write. (SQLite itself keeps two small files, -wal and -shm, beside
 			a database that is open or was.) It reads every run: on a large database use --quick first.
 
-			A database that does not exist yet is fine: it is made on first use.`) +
-			"\n\n" + exitCodes + "\n\nWarnings are no problems.",
+			A database that does not exist yet is fine: it is created on first use.`) +
+			"\n\n" + exitCodes + "\n\nWarnings do not change the exit code.",
 		Example: text(`
 			  cairn doctor
 			  cairn doctor --store app.db --quick
@@ -100,7 +100,7 @@ func (d *doctor) notOpened(err error) error {
 	case noFile && errors.Is(err, fs.ErrNotExist):
 		d.noFile(missing.Path)
 	case old && version == "0":
-		d.ok("database", fmt.Sprintf("no tables of Cairn's yet in %s; they are made on first use", d.report.Store))
+		d.ok("database", fmt.Sprintf("no tables of Cairn's yet in %s; they are created on first use", d.report.Store))
 	case old:
 		d.add(check{Name: "database", Status: statusWarn, Message: err.Error() + "; the views were not checked", Code: code, Next: advice(err)})
 	default:
@@ -114,11 +114,11 @@ func (d *doctor) noFile(path string) {
 	if _, err := os.Stat(folder); err != nil {
 		d.add(check{
 			Name: "database", Status: statusFail, Code: cairnerr.CodeUnreachable,
-			Message: fmt.Sprintf("no database yet at %s, and none can be made: there is no folder %s", path, folder), Next: "mkdir -p " + folder,
+			Message: fmt.Sprintf("no database yet at %s, and it cannot be created: there is no folder %s", path, folder), Next: "mkdir -p " + folder,
 		})
 		return
 	}
-	d.ok("database", fmt.Sprintf("no database yet at %s; it is made on first use", path))
+	d.ok("database", fmt.Sprintf("no database yet at %s; it is created on first use", path))
 }
 
 func (d *doctor) durability(info *store.Info) {
@@ -126,12 +126,12 @@ func (d *doctor) durability(info *store.Info) {
 		d.ok("durability", info.Durability)
 		return
 	}
-	next := "set synchronous_commit and fsync to on, unless you may lose what was acknowledged last"
+	next := "set synchronous_commit and fsync to on, unless you may lose the writes that were acknowledged last"
 	if info.Kind == "sqlite" {
 		next = "let Cairn open the database once for writing: it sets the journal mode to wal"
 	}
 	d.add(check{
 		Name: "durability", Status: statusWarn,
-		Message: info.Durability + ": a power cut may take what was acknowledged", Next: next,
+		Message: info.Durability + ": a power cut may lose acknowledged writes", Next: next,
 	})
 }

@@ -50,7 +50,7 @@ func (d *doctor) views(ctx context.Context, db store.Reader) error {
 	if found.Moving > 0 {
 		d.add(check{
 			Name: "views", Status: statusWarn, Message: amount(found.Moving, "run") + " changed all the time and could not be checked",
-			Next: "run the doctor again when there is less to do",
+			Next: "run the doctor again when the database is less busy",
 		})
 	}
 	return nil

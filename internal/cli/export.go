@@ -22,9 +22,9 @@ func newExport(s *System) *cobra.Command {
 		Short: "Write a run to a file that can be read for ever",
 		Long: text(`
 			Writes a run as JSON lines: a header, one line for each event of its journal, and a last line with their number.
-			docs/export.md describes the format. Any run can be exported, also one that goes on; the database is only read.
+			docs/export.md describes the format. Any run can be exported, even one that has not ended; the database is only read.
 
-			The file has the values of your program as they are stored: look before you share it.`) +
+			The file has the values of your program as they are stored: check it before you share it.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn export wrun_01JD0000000000000000000000 -o order.jsonl
@@ -108,7 +108,7 @@ func (x *exporting) save(content []byte) error {
 	}
 	file, err := os.OpenFile(x.file, mode, 0o600) // it has the values of the program
 	if os.IsExist(err) {
-		return &usageError{fmt.Errorf("%s exists: choose another file, or say --force", x.file)}
+		return &usageError{fmt.Errorf("%s exists: choose another file, or use --force", x.file)}
 	}
 	if err != nil {
 		return err

@@ -28,13 +28,13 @@ func newLogs(s *System) *cobra.Command {
 	l := &logs{system: s}
 	command := &cobra.Command{
 		Use:   "logs RUN",
-		Short: "Show what a run has said",
+		Short: "Show the log lines of a run",
 		Long: text(`
-			Shows the lines that a run's workflow and steps have written with cairn.Logger, as far as they were kept: the program that
+			Shows the lines that a run's workflow and steps have written with cairn.Logger, if they were kept: the program that
 			executes the run must set KeepLogs in its configuration. Logs only reads.
 
-			A line has its time, its level, the step and which attempt of it, or the branch, the message, and attributes. With --follow
-			lines are shown as they come, until the run has ended or is interrupted.`) +
+			A line has its time, its level, the step and its attempt, or the branch, the message, and attributes. With --follow
+			lines are shown as they come, until the run has ended or you interrupt the command.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn logs wrun_01K9ZXG5CVXQ3V6T5W8Y2J4M7N
@@ -130,7 +130,7 @@ func (l *logs) show(ctx context.Context, db store.Store) error {
 		}
 	}
 	if l.shown == 0 && !l.asJSON {
-		fmt.Fprintln(l.system.Err, "no lines: what runs say is kept if their program sets KeepLogs in its configuration")
+		fmt.Fprintln(l.system.Err, "no lines: they are kept only if the program sets KeepLogs in its configuration")
 	}
 	return nil
 }

@@ -18,12 +18,12 @@ func newReplay(s *System) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "replay FILE",
-		Short: "Show what an exported run is, and how to execute your code against it",
+		Short: "Describe an exported run, and show how to execute your code against it",
 		Long: text(`
-			Checks a file that "cairn export" has written, says what is in it, and shows a Go test that executes your code against it:
-			nothing is done, and the first place is shown where the code does not do what was recorded.
+			Checks a file that "cairn export" has written, describes it, and shows a Go test that executes your code against it.
+			The test does nothing to the world outside, and shows the first place where the code does not do what was recorded.
 
-			The code of your workflows is in your program and not in this one; so the test runs there, also under a debugger.`) +
+			The code of your workflows is in your program and not in this one; so the test runs there, under a debugger if you like.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn replay order.jsonl

@@ -23,12 +23,12 @@ const (
 func newRoot(s *System) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "cairn",
-		Short: "Durable workflows: every step is written down, and a crash loses nothing",
+		Short: "Durable workflows: every step is recorded, and a crash loses nothing",
 		Long: text(`
 			Cairn runs durable workflows. Everything that happens to a run is written to its journal in a database, SQLite or
 			PostgreSQL, so that a crash loses nothing: the run goes on where it was.
 
-			New here? "cairn doctor" looks at this program and its database, changes nothing, and tells what it finds.`) +
+			New here? "cairn doctor" looks at this program and its database, changes nothing, and reports what it finds.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn version

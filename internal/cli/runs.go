@@ -33,8 +33,8 @@ func newRunList(s *System, use, short string) *cobra.Command {
 		Use:   use,
 		Short: short,
 		Long: text(`
-			Lists runs, the newest first. It only reads, and so does "runs show". The other commands change a run, whether or not a
-			program that executes it is there: it learns of that, or does when it is started.
+			Lists runs, the newest first. It only reads, and so does "runs show". The other commands change a run. They also work
+			while no program executes the run; the program then sees the change when it is started.
 
 			Attributes are compared as "runs show" prints them.`) +
 			"\n\n" + exitCodes,
@@ -56,10 +56,10 @@ func newRunList(s *System, use, short string) *cobra.Command {
 	flags.StringSliceVar(&l.statuses, "status", nil, "list runs in this `state` only, or these: pending, running, completed, failed, cancelled")
 	flags.StringVar(&l.phase, "phase", "", "list runs that are parked, paused or waiting: one `phase`")
 	flags.StringVar(&l.startKey, "start-key", "", "list the run of --workflow that was started with this `key`")
-	flags.StringArrayVar(&l.attributes, "attribute", nil, "list runs that have this attribute, as `key=value`; all that are given must hold")
-	flags.Var(&l.since, "since", "list runs that were made in this `time` until now: 30m, 24h, 7d")
+	flags.StringArrayVar(&l.attributes, "attribute", nil, "list runs that have this attribute, as `key=value`; if repeated, all must hold")
+	flags.Var(&l.since, "since", "list runs that were created in this last `time`: 30m, 24h, 7d")
 	flags.IntVar(&l.limit, "limit", 20, "list at most `n` runs, up to 1000")
-	flags.StringVar(&l.cursor, "cursor", "", "go on after a page; the one before says with which `text`")
+	flags.StringVar(&l.cursor, "cursor", "", "go on after a page, with the `text` that it printed")
 	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object for each run")
 	flags.StringVar(&l.parent, "parent", "", "list the children of this `run` only")
 	return command
@@ -122,7 +122,7 @@ func (l *runList) run(command *cobra.Command, _ []string) error {
 		l.print(runs)
 	}
 	if list.HasMore {
-		fmt.Fprintf(l.system.Err, "there are more: go on with --cursor %s, or say a larger --limit\n", list.Cursor)
+		fmt.Fprintf(l.system.Err, "there are more: go on with --cursor %s, or use a larger --limit\n", list.Cursor)
 	}
 	if len(runs) == 0 && !l.asJSON && !list.HasMore {
 		return l.sayNone(ctx, db)

@@ -111,8 +111,8 @@ func newRunsCancel(s *System) *cobra.Command {
 		return run + " was asked to stop: its program cleans up, and ends it", nil
 	}
 	return c.noted(c.command("cancel", "Ask a run to stop", `
-		Asks a run to stop. Its code sees that its context has ended, cleans up, and ends as it sees fit; its children are asked, too.
-		To end a run whose code does not come to an end, see "cairn runs terminate".`, `
+		Asks a run to stop. Its context ends; its code can clean up, and then returns. Its children are asked to stop too.
+		To end a run whose code does not return, see "cairn runs terminate".`, `
 		  cairn runs cancel wrun_01JD0000000000000000000000 --reason "the customer changed her mind"`))
 }
 
@@ -122,8 +122,8 @@ func newRunsTerminate(s *System) *cobra.Command {
 		return run + " has ended", e.Run(run).By(c.actor).Terminate(ctx, c.reason)
 	}
 	return c.noted(c.command("terminate", "End a run and its children at once, without clean-up", `
-		Ends a run and its children at once. Its code is not asked, and cleans nothing up: "cairn runs cancel" lets it.`, `
-		  cairn runs terminate wrun_01JD0000000000000000000000 --reason "it never comes to an end"`))
+		Ends a run and its children at once. Its code cannot clean up; with "cairn runs cancel" it can.`, `
+		  cairn runs terminate wrun_01JD0000000000000000000000 --reason "it never ends"`))
 }
 
 func newRunsPause(s *System) *cobra.Command {
@@ -131,8 +131,8 @@ func newRunsPause(s *System) *cobra.Command {
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
 		return run + " is paused\nnext: cairn runs resume " + run, e.Run(run).By(c.actor).Pause(ctx, c.reason)
 	}
-	return c.noted(c.command("pause", "Let a run rest until it is resumed", `
-		Parks a run: nobody executes it until "cairn runs resume". What comes for it meanwhile is kept.`, `
+	return c.noted(c.command("pause", "Pause a run until it is resumed", `
+		Pauses a run: no program executes it until "cairn runs resume". Values that are sent to it meanwhile are kept.`, `
 		  cairn runs pause wrun_01JD0000000000000000000000 --reason "the bank is down"`))
 }
 
@@ -147,9 +147,9 @@ func newRunsPollNow(s *System) *cobra.Command {
 		}
 		return "the polls of " + run + " check now", nil
 	}
-	return c.command("poll-now", "Let the polls of a run check now", `
-		Lets the polls of a run check at once, and not at their next interval. A run that has no polls, or has ended, is left as
-		it is; one that is paused checks when it is resumed.`, `
+	return c.command("poll-now", "Make the polls of a run check now", `
+		Makes the polls of a run check at once, without waiting for their next interval. A run that has no polls, or has ended, is left as
+		it is; a paused run checks when it is resumed.`, `
 		  cairn runs poll-now wrun_01JD0000000000000000000000`)
 }
 
@@ -160,7 +160,7 @@ func newRunsFork(s *System) *cobra.Command {
 			return errors.New("--drop names no key")
 		}
 		if (fork.From == "") == (len(fork.Drop) == 0) {
-			return errors.New("say --from or --drop, one of them: what is to be done again")
+			return errors.New("use either --from or --drop to choose what is done again")
 		}
 		return nil
 	}
@@ -177,9 +177,9 @@ func newRunsFork(s *System) *cobra.Command {
 		those that "cairn runs show" lists.`, `
 		  cairn runs fork wrun_01JD0000000000000000000000 --from charge
 		  cairn runs fork wrun_01JD0000000000000000000000 --drop charge --drop mail --reason "the price was wrong"`))
-	command.Flags().StringVar(&fork.From, "from", "", "do this `key`, and all that was first seen later, again")
-	command.Flags().StringArrayVar(&fork.Drop, "drop", nil, "do this `key` again, and keep all else; may be said several times")
-	command.Flags().StringVar(&fork.StartKey, "start-key", "", "`key` of the fork: saying the same again makes no second one")
+	command.Flags().StringVar(&fork.From, "from", "", "do this `key` again, and everything that first appears later in the history")
+	command.Flags().StringArrayVar(&fork.Drop, "drop", nil, "do this `key` again, and keep everything else; may be repeated")
+	command.Flags().StringVar(&fork.StartKey, "start-key", "", "`key` of the fork: using it again makes no second fork")
 	return command
 }
 
@@ -187,14 +187,14 @@ func newRunsDelete(s *System) *cobra.Command {
 	c, yes := &runChange{system: s}, false
 	c.check = func() error {
 		if !yes {
-			return errors.New("a run that is deleted is gone for good: say --yes")
+			return errors.New("a deleted run is gone for good: confirm with --yes")
 		}
 		return nil
 	}
 	c.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
 		return run + " was deleted", e.Run(run).Delete(ctx)
 	}
-	command := c.command("delete", "Remove a run that has ended, and all that belongs to it", `
+	command := c.command("delete", "Remove a run that has ended, and everything that belongs to it", `
 		Removes a run that has ended, with its journal, streams and lines. Its children and forks stay: they are runs of their own. "cairn
 		export" keeps a copy.`, `
 		  cairn runs delete wrun_01JD0000000000000000000000 --yes`)

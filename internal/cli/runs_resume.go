@@ -26,9 +26,9 @@ func newRunsResume(s *System) *cobra.Command {
 	r.do = func(ctx context.Context, e *cairn.Engine, run string) (string, error) {
 		return run + " goes on", e.Run(run).By(r.actor).Resume(ctx)
 	}
-	command := r.signed(r.command("resume", "Let a run go on that was paused or parked, or all that are parked", `
-		Lets a run go on that was paused, or that was parked because its code could not go on. With --parked, it resumes all parked
-		runs, and shows why they were: after a corrected program was started. Runs that somebody has paused are left alone.`, `
+	command := r.signed(r.command("resume", "Resume a run that is paused or parked, or all that are parked", `
+		Resumes a run that was paused, or parked because its code could not go on. With --parked, it resumes all parked
+		runs, and shows why they were parked; use it after you have started a corrected program. Paused runs are left alone.`, `
 		  cairn runs resume wrun_01JD0000000000000000000000
 		  cairn runs resume --parked --workflow checkout --dry-run
 		  cairn runs resume --parked --workflow checkout`))

@@ -26,9 +26,9 @@ func newRunsShow(s *System) *cobra.Command {
 		Short: "Show what a run is, what it waits for, and its steps",
 		Long: text(`
 			Shows the state of a run, what it waits for, why it failed or is parked, and its last steps. It only reads, and needs no
-			program that executes the run. The tokens of hooks are shown: who has one can answer in its place.
+			program that executes the run. The tokens of hooks are shown: anybody who has a token can send to its hook.
 
-			"cairn export" has all that happened, "cairn logs" what was said.`) +
+			"cairn export" has the whole history, "cairn logs" the log lines.`) +
 			"\n\n" + exitCodes,
 		Example: text(`
 			  cairn runs show wrun_01JD0000000000000000000000
@@ -162,7 +162,7 @@ func (s *shownRun) next() string {
 	case string(cairn.PhasePaused):
 		return resume
 	case string(cairn.PhaseParked):
-		return "correct the program, start it, and say: " + resume
+		return "correct the program, start it, and run: " + resume
 	}
 	return ""
 }

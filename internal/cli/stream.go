@@ -22,11 +22,11 @@ func newStream(s *System) *cobra.Command {
 		Use:   "stream RUN [NAME]",
 		Short: "Print what a run writes to a stream, or list its streams",
 		Long: text(`
-			Prints the chunks of a stream, one a line: texts as they are, other values as JSON. Without NAME, lists the streams of the run. It only reads, and needs
-			no program that executes the run.
+			Prints the chunks of a stream, one per line: text as it is, other values as JSON. Without NAME, lists the streams of
+			the run. It only reads, and needs no program that executes the run.
 
-			A step that is tried again writes its chunks again; that it begins anew is said on standard error. With --settled only
-			what attempts wrote that completed is printed; behind one that is still under way nothing is printed until it has ended.
+			A step that is tried again writes its chunks again; a note on standard error says so. With --settled, chunks of attempts
+			that did not complete are left out; chunks behind an attempt that is under way are held back until it has ended.
 
 			With --follow it goes on until the stream is closed or the run has ended.`) +
 			"\n\n" + exitCodes,
@@ -68,9 +68,9 @@ func (c *streamCommand) run(command *cobra.Command, args []string) error {
 	case c.from < 0 || c.tail < 0:
 		return &usageError{errors.New("an index or a number of chunks cannot be below 0")}
 	case set("from") && set("tail"):
-		return &usageError{errors.New("say --from or --tail, not both")}
+		return &usageError{errors.New("use --from or --tail, not both")}
 	case c.asJSON && c.raw:
-		return &usageError{errors.New("say --json or --raw, not both")}
+		return &usageError{errors.New("use --json or --raw, not both")}
 	}
 	db, err := c.system.openToRead(command.Context(), c.store)
 	if err != nil {

@@ -42,5 +42,5 @@ func Join(ctx context.Context, st store.Joiner, tx store.UserTx, cmd *journal.Co
 			return res, err
 		}
 	}
-	return nil, cairnerr.Errorf(cairnerr.CodeTxConflict, "others use the same start key again and again")
+	return nil, cairnerr.Errorf(cairnerr.CodeTxConflict, "other transactions keep using the same start key")
 }

@@ -86,7 +86,7 @@ func (t *Ticket) lost() error {
 	if t == nil || t.err == nil {
 		return nil
 	}
-	return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "what it rests on was not written: %w", t.err)
+	return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "a command that this one depends on was not written: %w", t.err)
 }
 
 func (t *Ticket) key() store.RunKey {

@@ -28,7 +28,7 @@ func (i StepInfo) Note(d *journal.Annotated) (bool, error) {
 		return true, err
 	}
 	if i.attempt.ended() {
-		return true, cairnerr.Errorf(cairnerr.CodeContextOver, "attempt %d of step %q has ended, and notes nothing any more", i.Attempt, i.Key)
+		return true, cairnerr.Errorf(cairnerr.CodeContextOver, "attempt %d of step %q has ended, and cannot annotate the run", i.Attempt, i.Key)
 	}
 	own := *d
 	own.Step, own.Attempt = i.Key, i.Attempt
@@ -39,7 +39,7 @@ func (s *step) note(d *journal.Annotated) error {
 	s.notes.mu.Lock()
 	defer s.notes.mu.Unlock()
 	if len(s.notes.list) >= maxNotes {
-		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "step %q has %d annotations already: at most so many belong to an attempt", s.key, maxNotes)
+		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "step %q has %d annotations already, the most that an attempt may have", s.key, maxNotes)
 	}
 	s.notes.list = append(s.notes.list, d)
 	return nil

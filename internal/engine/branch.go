@@ -139,7 +139,7 @@ func (b *Branch) leave() { b.busy.Store(false) }
 // CheckName refuses names that would make keys ambiguous.
 func CheckName(name string) error {
 	if name == "" || strings.ContainsAny(name, "/#@\n") {
-		return cairnerr.Errorf(cairnerr.CodeMalformed, "bad name %q: it must not be empty nor contain / # @", name)
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "bad name %q: it must not be empty or contain / # @", name)
 	}
 	return journal.CheckText("the name", name, journal.MaxName)
 }

@@ -45,7 +45,7 @@ type Config struct {
 	MaxWaiting int
 	// Poll is how often the engine looks for runs that are due and of which it was not told. Defaults to a second.
 	Poll time.Duration
-	// Lease is how long a process may show no sign of life before its peers take its runs over. Defaults to 5 seconds.
+	// Lease is how long a process may show no heartbeat before its peers take its runs over. Defaults to 5 seconds.
 	Lease time.Duration
 	// Strict parks a run when a finished step is asked for with another input, also where its name is used once.
 	Strict bool

@@ -84,7 +84,7 @@ func (h *Hook) bind(b *Branch) error {
 	}
 	b.x.mu.Unlock()
 	if other {
-		return b.misused(cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two branches receive from hook %q: let one receive, and pass on what comes", h.key))
+		return b.misused(cairnerr.Errorf(cairnerr.CodeConcurrentContext, "two branches receive from hook %q: let one branch receive, and pass the values on", h.key))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (h *Hook) over() error {
 	defer h.line.x.mu.Unlock()
 	switch {
 	case h.once && h.memo.taken > 0:
-		return cairnerr.Errorf(cairnerr.CodeHookConsumed, "hook %q takes one value, and that was received", h.key)
+		return cairnerr.Errorf(cairnerr.CodeHookConsumed, "hook %q takes only one value, which was received already", h.key)
 	case h.memo.disposed:
 		return cairnerr.Errorf(cairnerr.CodeHookNotFound, "hook %q was closed: nothing comes through it any more", h.key)
 	default:
@@ -229,7 +229,7 @@ func Refusal(err error) *cairnerr.Error {
 // Reply answers a delivery. Its sender, if it waits, gets the value once it is durable. A second answer is ignored.
 func (d Delivery) Reply(b *Branch, value journal.Payload, failure *cairnerr.Error) error {
 	if d.hook == nil {
-		return cairnerr.Errorf(cairnerr.CodeMalformed, "this request came through no hook: answer the one that ReceiveRequest returned")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "this request did not come through a hook: answer a request that Receive returned")
 	}
 	if err := b.enterWith("what was delivered", d.hook.line.x); err != nil {
 		return err

@@ -46,9 +46,9 @@ func (e *Engine) checkStart(r *StartRequest) error {
 	switch {
 	case r.Elsewhere || e.executes(r.Workflow):
 	case e.workflows[r.Workflow] != nil:
-		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "this engine does not execute the runs of namespace %q: add it to Config.Namespaces, or say that another process does", e.namespace)
+		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "this engine does not execute the runs of namespace %q: add it to Config.Namespaces, or use cairn.Elsewhere if another process does", e.namespace)
 	default:
-		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "workflow %q is not among those that this engine was made with: give it to cairn.New, or say that another process has it", r.Workflow)
+		return cairnerr.Errorf(cairnerr.CodeNotRegistered, "workflow %q is not known to this engine: give it to cairn.New, or use cairn.Elsewhere if another process has it", r.Workflow)
 	}
 	return checkUserKeys(maps.Keys(r.Attributes))
 }

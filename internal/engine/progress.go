@@ -69,7 +69,7 @@ func (s *step) watch(ctx context.Context) (watched context.Context, stop func())
 			case <-s.beats:
 				timer.Reset(s.spec.Beat)
 			case <-timer.C:
-				cancel(cairnerr.Errorf(cairnerr.CodeTimeout, "step %q has shown no sign of life for %s", s.key, s.spec.Beat))
+				cancel(cairnerr.Errorf(cairnerr.CodeTimeout, "step %q has shown no heartbeat for %s", s.key, s.spec.Beat))
 				return
 			}
 		}

@@ -60,11 +60,11 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 		return nil, err
 	}
 	if state.Run == nil || state.Run.Dialect != journal.Engine {
-		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "only runs of dialect engine can be replayed: the code of others is not Cairn's to execute")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "only runs of dialect engine can be replayed: Cairn does not execute the code of other runs")
 	}
 	wf := e.workflows[state.Run.Workflow]
 	if wf == nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeNotRegistered, "the record is of workflow %q, which is not among those that are given", state.Run.Workflow)
+		return nil, cairnerr.Errorf(cairnerr.CodeNotRegistered, "the record is of workflow %q, which was not given", state.Run.Workflow)
 	}
 	r, history := newReplay(record)
 	if state.Run.StartedAt == 0 && state.Run.Status.Terminal() {
@@ -95,7 +95,7 @@ func (e *Engine) ReplayEvents(ctx context.Context, namespace string, run journal
 		if d := r.first(x); d != nil {
 			return d, nil
 		}
-		return nil, cairnerr.Errorf(cairnerr.CodeTimeout, "the code has neither come to an end nor to something durable: it waits for something else (%w)", context.Cause(ctx))
+		return nil, cairnerr.Errorf(cairnerr.CodeTimeout, "the code has neither ended nor made a durable call: it blocks on something else (%w)", context.Cause(ctx))
 	}
 }
 

@@ -81,7 +81,8 @@ func (e *Engine) untried(ctx context.Context, run journal.ID) (int64, error) {
 			}
 		}
 	}
-	if last == nil || last.Asked || last.Build == "" || cairnerr.CodeOf(last.Error) == cairnerr.CodePoison {
+	// A pause names no build: only the code that could not go on does.
+	if last == nil || last.Build == "" || cairnerr.CodeOf(last.Error) == cairnerr.CodePoison {
 		return 0, nil
 	}
 	return j.Seq, nil

@@ -162,7 +162,7 @@ func (b *Branch) Deadline(s TimerSpec) (*Branch, func(), error) {
 }
 
 func timedOut(key string) error {
-	return cairnerr.Errorf(cairnerr.CodeTimeout, "the deadline %q is over", key)
+	return cairnerr.Errorf(cairnerr.CodeTimeout, "the deadline %q has passed", key)
 }
 
 // end ends a clock whose deadline was not reached.

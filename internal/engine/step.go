@@ -219,7 +219,7 @@ func (s *step) run() (journal.Payload, error) {
 			continue
 		}
 		if s.starts >= maxStarts {
-			s.b.halt(cairnerr.Errorf(cairnerr.CodePoison, "step %q was begun %d times and never ended: it may be what kills its processes", s.key, s.starts))
+			s.b.halt(cairnerr.Errorf(cairnerr.CodePoison, "step %q was begun %d times and never ended: it may be killing its processes", s.key, s.starts))
 		}
 		if s.b.whilePaused() {
 			continue
@@ -490,7 +490,7 @@ func usable(err error) (safe error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			safe = cairnerr.Errorf(cairnerr.CodePanic, "the error that was returned, of type %T, panics when it is asked what it says: %v. Is it a nil pointer? As an error, that is not nil", err, p).With(panickedError, fmt.Sprintf("%T", err))
+			safe = cairnerr.Errorf(cairnerr.CodePanic, "the returned error, of type %T, panics in its Error method: %v. Is it a nil pointer? As an error, a nil pointer is not nil", err, p).With(panickedError, fmt.Sprintf("%T", err))
 		}
 	}()
 	_, _ = asFailure(err), errors.Is(err, ErrCancelled) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)

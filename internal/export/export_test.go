@@ -295,7 +295,7 @@ func TestBadFiles(t *testing.T) {
 		},
 		"another last line":   {replaced(`{"end":"cairn.run"`, `{"end":"x"`), cairnerr.CodeMalformed, `line 17: the last line says "end": "x"`},
 		"no events":           {lines[0] + `{"end":"cairn.run","events":0}`, cairnerr.CodeMalformed, "line 2: the run has no events"},
-		"more behind the end": {good + lines[1], cairnerr.CodeMalformed, "line 18: there is something behind the last line"},
+		"more behind the end": {good + lines[1], cairnerr.CodeMalformed, "line 18: there is data after the last line"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -121,7 +121,7 @@ func (r *Run) finish(in *lines) error {
 	}
 	r.State.Commit()
 	if _, err := in.next(); !errors.Is(err, errCutOff) {
-		return cairnerr.Errorf(cairnerr.CodeMalformed, "there is something behind the last line")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "there is data after the last line")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func writeEvent(out *bufio.Writer, run journal.ID, e *journal.Event) error {
 		return err
 	}
 	if e.Data == nil {
-		return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program: export the run with that", e.Seq)
+		return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program: export the run with that program", e.Seq)
 	}
 	l := line{Seq: e.Seq, At: e.At, Type: e.Type.String(), Key: e.Key, Input: newValue(enc.Input), Output: newValue(enc.Output)}
 	if e.Entity != entityOf(run, e) {
@@ -58,7 +58,7 @@ func writeEvent(out *bufio.Writer, run journal.ID, e *journal.Event) error {
 	if !saysTheSame(&l, run, e, enc) {
 		l.Raw = enc.Data
 		if !saysTheSame(&l, run, e, enc) {
-			return cairnerr.Errorf(cairnerr.CodeInternal, "event %d cannot be written such that it reads the same", e.Seq)
+			return cairnerr.Errorf(cairnerr.CodeInternal, "event %d would not read back as it was written", e.Seq)
 		}
 	}
 	return writeLine(out, &l)

@@ -72,7 +72,7 @@ func Fork(namespace string, source *Run, ref int64, log []Event, run ID, spec *F
 	case !ok || created.Dialect != Engine:
 		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "only runs of dialect engine can be forked")
 	case (spec.From == "") == (len(spec.Drop) == 0):
-		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "say what the fork does again: either the key from which on, or a set of keys")
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "a fork needs either From, the key of the first call that is done again, or Drop, a set of keys")
 	}
 	p := &forkPlan{
 		log: log, spec: spec, from: math.MaxInt64, asked: math.MaxInt64, drop: map[string]bool{}, first: map[string]int64{}, over: map[string]bool{},
@@ -173,7 +173,7 @@ func (p *forkPlan) find() error {
 		switch d := e.Data.(type) {
 		case nil:
 			if !e.IsOutline() {
-				return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program: let that fork the run", e.Seq)
+				return cairnerr.Errorf(cairnerr.CodeUnknownEvent, "event %d was written by a newer program: fork the run with that program", e.Seq)
 			}
 		case *CancelRequested:
 			p.asked = min(p.asked, e.Seq)
@@ -339,10 +339,10 @@ func (r *reduction) keep(before int) error {
 			continue
 		}
 		if !r.result.created || r.s.Run == nil || r.s.Run.ForkedFrom.IsZero() {
-			return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "events of another run are taken over with the birth of a fork, and only then")
+			return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "events of another run can be copied only when a fork is created")
 		}
 		if k.Ref == 0 || k.First < 1 || k.Last < k.First {
-			return cairnerr.Errorf(cairnerr.CodeMalformed, "events %d to %d of another run cannot be taken over", k.First, k.Last)
+			return cairnerr.Errorf(cairnerr.CodeMalformed, "events %d to %d of another run cannot be copied", k.First, k.Last)
 		}
 		r.result.Kept = append(r.result.Kept, Kept{To: r.s.Seq + 1, Ref: k.Ref, First: k.First, Last: k.Last})
 		r.s.setSeq(r.s.Seq + k.Last - k.First + 1)

@@ -106,7 +106,7 @@ func (c *Command) Check() error {
 		return err
 	}
 	if len(c.Keeps) > 0 && (c.PerEvent || !c.forks()) {
-		return cairnerr.Errorf(cairnerr.CodeMalformed, "only a fork takes over events of another run")
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "only a fork copies events of another run")
 	}
 	if len(c.Events) > MaxEvents && !c.forks() {
 		return cairnerr.Errorf(cairnerr.CodeLimitExceeded, "%d events in one command; at most %d are allowed", len(c.Events), MaxEvents)
@@ -273,7 +273,7 @@ func (r *reduction) ruleOf(e *Event) (*rule, error) {
 		return nil, cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, run.Status)
 	}
 	if rule.owner && r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return nil, cairnerr.Errorf(cairnerr.CodeStaleEpoch, "%s is for the run's owner alone", e.Type)
+		return nil, cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the run's owner may write %s", e.Type)
 	}
 	return rule, nil
 }
@@ -393,7 +393,7 @@ func (r *reduction) heardPush() {
 // heed takes a mark away that was meant for the owner.
 func (r *reduction) heed() error {
 	if r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the owner heeds what came for a run")
+		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the owner acknowledges what came for a run")
 	}
 	if run := r.s.Run; run.WakeAt != 0 && !run.Owner.IsZero() {
 		r.result.Pushed = run.WakeAt == WakePushed
@@ -411,7 +411,7 @@ func orPhase(run *Run) string {
 
 func (r *reduction) release() error {
 	if r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the owner gives a run back")
+		return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the owner releases a run")
 	}
 	if r.s.Run.Status.Terminal() {
 		return nil // with the same command: the owner is gone already

@@ -98,7 +98,7 @@ func (r *reduction) hookReceived(e *Event, o *Outcome) (verdict, error) {
 	case hook == nil || (d.Token != "" && d.Token != hook.Token):
 		return 0, cairnerr.Errorf(cairnerr.CodeHookNotFound, "no hook %s", PrefixHook.Format(e.Entity))
 	case hook.Status == HookConsumed:
-		return 0, cairnerr.Errorf(cairnerr.CodeHookConsumed, "%s can be used once, and was", PrefixHook.Format(e.Entity))
+		return 0, cairnerr.Errorf(cairnerr.CodeHookConsumed, "%s can be used only once, and was used", PrefixHook.Format(e.Entity))
 	case hook.Status != HookOpen:
 		return 0, cairnerr.Errorf(cairnerr.CodeRunGone, "the run of %s has ended", PrefixHook.Format(e.Entity))
 	case hook.ExpiresAt != 0 && hook.ExpiresAt <= r.env.Now:

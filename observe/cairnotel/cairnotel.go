@@ -1,29 +1,31 @@
-// Package cairnotel shows what an engine does to OpenTelemetry: as traces and as metrics.
+// Package cairnotel exports the traces and metrics of engines to OpenTelemetry.
 //
 //	telemetry, err := cairnotel.New(nil) // the global providers
 //	eng, err := cairn.NewWith(ctx, st, cairn.Config{Observe: telemetry.Hooks()}, Checkout)
 //
-// It uses the API of OpenTelemetry alone: the program chooses the SDK, where spans go and which are sampled.
+// It uses only the API of OpenTelemetry: the program chooses the SDK, where spans go and which are sampled.
 //
 // # Traces
 //
-// A run can wait for years, and be executed by many processes; no span is open that long. The trace context of who starts a run is recorded with
-// the run, and whatever happens to it later, wherever, hangs below its start:
+// A run can wait for years, and be executed by many processes; no span is open that long. The trace context of the code
+// that starts a run is recorded with the run. Everything that happens to the run later, in any process, is traced below
+// its start:
 //
 //	POST /orders                              of the program that starts the run
-//	└─ start checkout            producer     the run is written down
-//	   ├─ checkout               consumer     what a process does of the run until it waits
-//	   │  ├─ charge                           an attempt of a step: failed, is tried again
+//	└─ start checkout            producer     the run is recorded
+//	   ├─ checkout               consumer     one execution of the run, until it waits
+//	   │  ├─ charge                           an attempt of a step: it failed, and is tried again
 //	   │  ├─ charge                           the next one
 //	   │  │  └─ POST api.example.com          whatever the step does with its context
 //	   │  └─ start ship          producer     a child
 //	   │     ├─ ship             consumer
 //	   │     └─ run ship
-//	   ├─ checkout               consumer     after a wait, perhaps in another process; linked with who sent to the hook
+//	   ├─ checkout               consumer     after a wait, perhaps in another process; linked with the send to the hook
 //	   │  └─ mail
 //	   └─ run checkout                        from the creation of the run to its end, written when it ends
 //
-// Something that is sent to a hook has a span of its own ("send", in the trace of the sender), to which the execution that receives it is linked.
+// Each value that is sent to a hook has a span of its own ("send", in the trace of the sender). The execution that
+// receives the value is linked to it.
 //
 // # Metrics
 //
@@ -46,17 +48,18 @@ import (
 // scope is the name under which spans and metrics are found.
 const scope = "github.com/cairn-workflow/cairn"
 
-// Config chooses where spans and metrics go. Its zero value and nil are good for most.
+// Config chooses where spans and metrics go. Its zero value and nil suit most programs.
 type Config struct {
 	// TracerProvider makes spans. Defaults to the global one.
 	TracerProvider trace.TracerProvider
 	// MeterProvider makes metrics. Defaults to the global one.
 	MeterProvider metric.MeterProvider
-	// Propagator says what is recorded with runs and deliveries. Defaults to the W3C trace context. What it writes stays in the journal as long as the
-	// run: think of that before you add baggage.
+	// Propagator says what is recorded with runs and deliveries. Defaults to the W3C trace context. What it writes
+	// stays in the journal as long as the run does: consider that before you add baggage.
 	Propagator propagation.TextMapPropagator
-	// SplitAfter lets executions that begin later than this after the creation of their run have traces of their own, which are linked with that of
-	// the start: for who keeps traces for days, and has runs that wait for months. Defaults to never.
+	// SplitAfter gives an execution a trace of its own, linked with the trace of the start, if it begins later than
+	// this after the creation of its run. It is for programs that keep traces for days and have runs that wait for
+	// months. Defaults to never.
 	SplitAfter time.Duration
 }
 
@@ -93,10 +96,10 @@ func New(cfg *Config) (*Telemetry, error) {
 	}, nil
 }
 
-// Close ends the metrics that are read when somebody looks. An engine that is stopped needs no Close.
+// Close unregisters the metrics that are read on demand. An engine that is stopped needs no Close.
 func (t *Telemetry) Close() error { return t.meters.close() }
 
-// Hooks returns what goes into the configuration of an engine.
+// Hooks returns the hooks for the configuration of an engine: Config.Observe.
 func (t *Telemetry) Hooks() observe.Hooks {
 	spans := observe.Hooks{
 		Propagator: carrier{t.propagator},

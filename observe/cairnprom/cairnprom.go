@@ -1,4 +1,4 @@
-// Package cairnprom shows what engines do to Prometheus.
+// Package cairnprom exports the metrics of engines to Prometheus.
 //
 //	metrics := cairnprom.New()
 //	prometheus.MustRegister(metrics)
@@ -88,7 +88,7 @@ func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. It asks the engines for their numbers; nothing is read from a database.
+// Collect implements prometheus.Collector. It reads the counters of the engines, and nothing from a database.
 func (c *Collector) Collect(all chan<- prometheus.Metric) {
 	for _, v := range c.vectors {
 		v.Collect(all)
@@ -105,7 +105,7 @@ func (c *Collector) value(label, v string) string {
 	return c.bound.Value(label, strings.ToValidUTF8(v, "?"))
 }
 
-// Hooks returns what goes into the configuration of an engine.
+// Hooks returns the hooks for the configuration of an engine: Config.Observe.
 func (c *Collector) Hooks() observe.Hooks {
 	return observe.Hooks{
 		EngineStarted: c.totals.Started,

@@ -3,8 +3,9 @@
 //	st, err := postgres.Open(ctx, "postgres://app@db.internal/app", nil)
 //	eng, err := cairn.New(ctx, st, Checkout)
 //
-// All tables live in a schema of their own. Nothing needs an extension or an advisory lock, so poolers in transaction mode and
-// databases that speak PostgreSQL's protocol can be used, too. What is acknowledged is as durable as the server's synchronous_commit says.
+// All tables live in a schema of their own. Nothing needs an extension or an advisory lock, so poolers in transaction
+// mode and databases that speak PostgreSQL's protocol work too. Acknowledged writes are as durable as the server's
+// synchronous_commit says.
 package postgres
 
 import (
@@ -18,19 +19,20 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store/postgres"
 )
 
-// Config tunes a store. The zero value and nil are good for most.
+// Config tunes a store. The zero value and nil suit most programs.
 type Config struct {
-	// MaxConns is the most connections that read at the same time. Defaults to pool_max_conns of the URL, else to 8.
+	// MaxConns is how many connections may read at the same time. Defaults to pool_max_conns of the URL, else to 8.
 	// Each writer needs one more, and so does the notifier while somebody listens.
 	MaxConns int
-	// Schema is where the tables are: small letters, digits and "_". It is made if there is none. Defaults to "cairn".
+	// Schema is where the tables are: small letters, digits and "_". It is created if there is none. Defaults to
+	// "cairn".
 	//
 	// Connections ask for it in search_path when they start. A pooler that does not pass this on (PgBouncer) must be told to
 	// ignore it and the other settings of [Open], and the user's search_path must be set in the database.
 	Schema string
 	// ReadOnly opens the database without changing it: no migration, no writer.
 	ReadOnly bool
-	// Logger gets what the store has to say. Defaults to nothing.
+	// Logger gets the log lines of the store. Defaults to none.
 	Logger *slog.Logger
 }
 
@@ -52,9 +54,9 @@ func (s *Store) Close() error { return s.Handle.Close() }
 // Tx is a transaction of yours in which runs can be started; see Workflow.StartIn.
 type Tx = postgres.Tx
 
-// InTx returns a handle on a transaction of yours, for starts that are part of it. It must be one on the engine's database, and its
-// user needs the rights to write there. A savepoint (a pgx.Tx begun on another one) is good, too. As everything of a pgx.Tx, it is for one
-// goroutine at a time.
+// InTx returns a handle on a transaction of yours, for starts that are part of it. The transaction must be on the
+// engine's database, and its user needs the rights to write there. A savepoint (a pgx.Tx begun on another one) works
+// too. Like a pgx.Tx, the handle is for one goroutine at a time.
 func InTx(tx pgx.Tx) Tx { return postgres.InTx(tx) }
 
 // InSQLTx is [InTx] for transactions of package database/sql, with the driver of pgx or another one.

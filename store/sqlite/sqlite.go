@@ -3,8 +3,8 @@
 //	st, err := sqlite.Open(ctx, "app.db", nil)
 //	eng, err := cairn.New(ctx, st, Checkout)
 //
-// The file is in WAL mode with synchronous=FULL: what was acknowledged survives a power cut. Several processes of one machine
-// may work on one file. The tables begin with "cairn_", so tables of your own may be in the same file.
+// The file is in WAL mode with synchronous=FULL: acknowledged writes survive a power cut. Several processes on one
+// machine may work on one file. The tables begin with "cairn_", so tables of your own may be in the same file.
 package sqlite
 
 import (
@@ -16,20 +16,20 @@ import (
 	"github.com/cairn-workflow/cairn/internal/store/sqlite"
 )
 
-// Config tunes a store. The zero value and nil are good for most.
+// Config tunes a store. The zero value and nil suit most programs.
 type Config struct {
-	// Readers is the most connections that read at the same time. Defaults to 4.
+	// Readers is how many connections may read at the same time. Defaults to 4.
 	Readers int
 	// ReadOnly opens the file without changing it: no migration, no writer.
 	ReadOnly bool
-	// Logger gets what the store has to say. Defaults to nothing.
+	// Logger gets the log lines of the store. Defaults to none.
 	Logger *slog.Logger
 }
 
 // Store is an opened SQLite database. Give it to cairn.New, and close it when the engine has stopped.
 type Store struct{ *store.Handle }
 
-// Open opens the SQLite file at path, makes it if there is none, and brings its schema up to date.
+// Open opens the SQLite file at path, creates it if there is none, and brings its schema up to date.
 func Open(ctx context.Context, path string, cfg *Config) (*Store, error) {
 	return handle(sqlite.Open(ctx, path, (*sqlite.Config)(cfg)))
 }
@@ -52,9 +52,9 @@ func (s *Store) Close() error { return s.Handle.Close() }
 // Tx is a transaction of yours in which runs can be started; see Workflow.StartIn.
 type Tx = sqlite.Tx
 
-// InTx returns a handle on a transaction of yours, for starts that are part of it. It must be one on the engine's file; the driver is the one that
-// Cairn uses, modernc.org/sqlite.
+// InTx returns a handle on a transaction of yours, for starts that are part of it. The transaction must be on the
+// engine's file, and its driver must be the one that Cairn uses: modernc.org/sqlite.
 //
-// A transaction that reads before it writes can be refused by SQLite when it comes to write (transaction_conflict). One that begins as a
-// writer cannot: open your database with _txlock=immediate.
+// SQLite may refuse the first write of a transaction that has read before (transaction_conflict). To avoid that, open
+// your database with _txlock=immediate: transactions then begin as writers.
 func InTx(tx *sql.Tx) Tx { return sqlite.InTx(tx) }

@@ -165,7 +165,7 @@ func (j *joined) Insert(ctx context.Context, change *store.RunChange) (bool, err
 	run := change.State.Run
 	notes := change.Events[min(len(change.Events), 1):]
 	if len(change.Events) == 0 || change.Events[0].Type != journal.EventRunCreated || slices.ContainsFunc(notes, isNoNote) {
-		return false, cairnerr.Errorf(cairnerr.CodeInternal, "only the birth of a run can be part of a user's transaction")
+		return false, cairnerr.Errorf(cairnerr.CodeInternal, "only the creation of a run can be part of a user's transaction")
 	}
 	ns, err := j.s.makeNamespace(ctx, change.State.Namespace)
 	if err != nil {

@@ -51,7 +51,7 @@ func (s *Store) Join(ctx context.Context, user store.UserTx, now journal.Time) (
 	case s.cfg.ReadOnly:
 		return nil, cairnerr.Errorf(cairnerr.CodeReadOnly, "%s was opened for reading only", s.path)
 	case s.path == "":
-		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "a database in memory has no transactions of others: use a file")
+		return nil, cairnerr.Errorf(cairnerr.CodeUnsupported, "a database in memory cannot be part of your transactions: use a file")
 	}
 	// A writer that writes through the user's transaction: the same statements, the same rows. It has no row of its own, and is never committed.
 	raw := &rawConn{inner: &txConn{tx: u.tx}, stmts: map[string]*rawStmt{}, count: &s.statements, ctx: ctx}
