@@ -104,9 +104,10 @@ func (w *Workflow[In, Out]) startChild(ctx Context, in In, spec engine.ChildSpec
 		return nil, spec.Err
 	}
 	var err error
-	if spec.Input, err = ctx.branch().Encode("the input of child "+w.name, in); err != nil {
+	if spec.Input, spec.Digest, err = ctx.branch().EncodeDigest("the input of child "+w.name, in); err != nil {
 		return nil, err
 	}
+	spec.Same = same[In]
 	c, err := ctx.branch().StartChild(spec)
 	if err != nil {
 		return nil, err

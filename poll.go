@@ -43,8 +43,12 @@ func (p Poll[In, Out]) Wait(ctx Context, in In, opts ...PollOption) (Out, error)
 		o.pollOption(&spec)
 	}
 	var out Out
-	spec.Into = &out
-	_, err := ctx.branch().Poll(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
+	var err error
+	if spec.Input, spec.Digest, err = ctx.branch().EncodeDigest("the input of poll "+spec.Name, in); err != nil {
+		return out, err
+	}
+	spec.Same, spec.Into = same[In], &out
+	_, err = ctx.branch().Poll(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, bool, error) {
 		v, ready, err := check(engine.WithInfo(ctx, info), in)
 		if err != nil || !ready {
 			return nil, false, err

@@ -3,6 +3,7 @@ package cairn_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -124,6 +125,8 @@ func loops() map[string]func(items string) program {
 		"defined steps with keys": func(items string) program {
 			return each(items, func(item string) part { return does("a", item, cairn.Key(item)) })
 		},
+		"children":           func(items string) program { return childOf(strings.Split(items, "")...) },
+		"polls":              func(items string) program { return polls(strings.Split(items, "")...) },
 		"`Map`":              func(items string) program { return maps(items) },
 		"`Map` with `KeyBy`": func(items string) program { return maps(items, itself) },
 	}
@@ -189,18 +192,26 @@ func calls(kid *cairn.Workflow[string, string], others ...cairn.Definition) prog
 	return versionOf("in", plain(kid.Run), others...)
 }
 
-// childOf is a program whose workflow gives a child an input.
-func childOf(in string) program {
-	kid := cairn.NewWorkflow("kid", func(_ cairn.Context, in string) (string, error) { return in, nil })
-	return versionOf("in", func(ctx cairn.Context, _ string) (string, error) { return kid.Run(ctx, in) }, kid)
+// childOf is a program whose workflow gives children inputs.
+func childOf[In any](inputs ...In) program {
+	kid := cairn.NewWorkflow("kid", func(_ cairn.Context, in In) (string, error) { return fmt.Sprint(in), nil })
+	program := version(eachOf(inputs, func(ctx cairn.Context, in In) (string, error) { return kid.Run(ctx, in) })...)
+	program.definitions = append(program.definitions, kid)
+	return program
 }
 
-// polls is a poll with an input.
-func polls(in string) part {
-	return func(ctx cairn.Context) (string, error) {
-		found := func(_ context.Context, in string) (string, bool, error) { return in, true, nil }
-		return cairn.NewPoll("look", time.Minute, found).Wait(ctx, in)
+// polls looks for things, one after the other.
+func polls[In any](inputs ...In) program {
+	look := cairn.NewPoll("look", time.Minute, func(_ context.Context, in In) (string, bool, error) { return fmt.Sprint(in), true, nil })
+	return version(eachOf(inputs, func(ctx cairn.Context, in In) (string, error) { return look.Wait(ctx, in) })...)
+}
+
+// eachOf does something for each item.
+func eachOf[In any](items []In, do func(cairn.Context, In) (string, error)) (parts []part) {
+	for _, in := range items {
+		parts = append(parts, func(ctx cairn.Context) (string, error) { return do(ctx, in) })
 	}
+	return parts
 }
 
 // mailWithin waits for a value of the hook "mail", but not for ever.
@@ -225,7 +236,19 @@ func allDeploys() map[string]deploy {
 				return "", err
 			}, numberKid),
 		},
-		"change a poll's input":                 {was: version(polls("1")), is: version(polls("2"))},
+		"change a poll's input":  {was: polls("1"), is: polls("2")},
+		"retype a child's input": {was: childOf("1"), is: childOf(1)},
+		"retype a poll's input":  {was: polls("text"), is: polls(1)},
+		"add a field to the input of children in a loop": {
+			was: childOf(itemV1{"x"}, itemV1{"y"}),
+			is:  childOf(itemV2{Name: "x"}, itemV2{Name: "y"}),
+			out: "{x} {y}",
+		},
+		"add a field to the input of polls in a loop": {
+			was: polls(itemV1{"x"}, itemV1{"y"}),
+			is:  polls(itemV2{Name: "x"}, itemV2{Name: "y"}),
+			out: "{x} {y}",
+		},
 		"change the `Timeout` of a hook's wait": {was: version(mailWithin(time.Hour)), is: version(mailWithin(time.Minute))},
 		"add a step":                            {was: version(a), is: version(b, a, c)},
 		"remove a step":                         {was: version(a, b), is: version(b)},
@@ -311,7 +334,7 @@ func allDeploys() map[string]deploy {
 // drift is whether a warning was logged.
 func (w *warnings) drift() bool {
 	for _, m := range w.messages() {
-		if strings.Contains(m, "its recorded result is used") {
+		if strings.Contains(m, "its record is used") {
 			return true
 		}
 	}

@@ -11,12 +11,15 @@ import (
 
 // PollSpec is a check that is repeated until it succeeds.
 type PollSpec struct {
-	Name  string
-	Key   string
-	Every time.Duration // between two looks; 0: only when somebody pushes
-	Until Until         // nil: for ever
-	Retry Retry         // for checks that fail; the number of failures in a row is counted in memory
-	Into  any           // a pointer to what the result is decoded into; nil: it is not
+	Name   string
+	Key    string
+	Input  journal.Payload
+	Digest []byte                                   // of the input
+	Same   func(recorded, now journal.Payload) bool // see [StepSpec]
+	Every  time.Duration                            // between two looks; 0: only when somebody pushes
+	Until  Until                                    // nil: for ever
+	Retry  Retry                                    // for checks that fail; the number of failures in a row is counted in memory
+	Into   any                                      // a pointer to what the result is decoded into; nil: it is not
 }
 
 // kindPoll is the kind of wait that a poll is.
@@ -36,7 +39,13 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := journal.CheckPayload("the input of poll ", key, s.Input); err != nil {
+		return nil, err
+	}
 	m := b.recall(key, kindWait)
+	if m != nil {
+		b.compareInput(key, m, given{kindWait, s.Name, s.Key, s.Input, s.Digest, s.Same})
+	}
 	if m != nil && m.completed != 0 {
 		b.saw(m.at)
 		if m.failed != nil {
@@ -51,17 +60,17 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 		return nil, err
 	}
 	b.goLive()
-	p := &poll{b: b, spec: s, key: key, end: b.pollEnd(key, s.Until)}
+	p := &poll{b: b, spec: s, key: key, end: b.pollEnd(key, s)}
 	return p.run(check)
 }
 
 // pollEnd returns when a poll is given up, 0: never. Its wait is created if it does not exist.
-func (b *Branch) pollEnd(key string, until Until) journal.Time {
-	if until != nil {
-		return b.timer(key, TimerSpec{Name: kindPoll, Until: until})
+func (b *Branch) pollEnd(key string, s PollSpec) journal.Time {
+	if s.Until != nil {
+		return b.timer(key, TimerSpec{Name: kindPoll, Until: s.Until, input: s.Input})
 	}
 	if b.recall(key, kindWait) == nil {
-		b.add(journal.Event{Key: key, Data: &journal.WaitCreated{Kind: kindPoll}})
+		b.add(journal.Event{Key: key, Data: &journal.WaitCreated{Kind: kindPoll, Input: s.Input}})
 	}
 	return 0
 }

@@ -17,6 +17,8 @@ type ChildSpec struct {
 	Workflow   string
 	Key        string
 	Input      journal.Payload
+	Digest     []byte                                   // of the input
+	Same       func(recorded, now journal.Payload) bool // see [StepSpec]
 	Attributes map[string]string
 	Detached   bool  // it goes on when its parent is cancelled
 	Elsewhere  bool  // another process has the workflow
@@ -58,6 +60,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	c := &Child{x: b.x, key: key, name: s.Workflow, detached: s.Detached, began: b.x.eng.now()}
 	if m := b.lookForChild(key); m != nil {
 		b.reach(m.seq)
+		b.compareInput(key, m, given{kindChild, s.Workflow, s.Key, s.Input, s.Digest, s.Same})
 		c.id = m.child
 		b.x.attach(c, !m.done)
 		return c, nil
@@ -83,7 +86,7 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.lateFor(c) {
+	if b.lateFor(c, s.Input) {
 		b.x.eng.cancelChild(b.x, c.id, "it belongs to a branch that has ended")
 		b.x.check()
 		return nil, ErrLost
@@ -92,14 +95,14 @@ func (b *Branch) StartChild(s ChildSpec) (*Child, error) {
 }
 
 // lateFor records that a child was started. It reports true if meanwhile the branch has lost a race, or the run ends: then nobody knows of the child.
-func (b *Branch) lateFor(c *Child) bool {
+func (b *Branch) lateFor(c *Child, input journal.Payload) bool {
 	b.x.attach(c, true)
 	b.x.mu.Lock()
 	defer b.x.mu.Unlock()
 	if b.isClosed() || b.x.ending {
 		return !c.detached
 	}
-	b.x.put(b.line, journal.Event{Key: c.key, Data: &journal.StepCreated{Name: c.name, Child: c.id, Detached: c.detached}})
+	b.x.put(b.line, journal.Event{Key: c.key, Data: &journal.StepCreated{Name: c.name, Child: c.id, Detached: c.detached, Input: input}})
 	return false
 }
 

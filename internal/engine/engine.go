@@ -505,9 +505,9 @@ func (e *Engine) all() []*exec {
 	return all
 }
 
-func (e *Engine) logDrift(x *exec, key string) {
+func (e *Engine) logDrift(x *exec, k kind, key, what string) {
 	x.settle()
-	x.logger().WarnContext(e.life, "a finished step is asked for with another input; its recorded result is used", slog.String("step", key))
+	x.logger().WarnContext(e.life, "a recorded call is made differently now; its record is used", slog.String(string(k), key), slog.String("another", what))
 }
 
 func (e *Engine) logParked(x *exec, reason *cairnerr.Error) {

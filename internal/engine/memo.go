@@ -6,6 +6,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
 // kind says what a memo key stands for.
@@ -31,7 +32,7 @@ type memo struct {
 	at        journal.Time // when the code saw it end, the same in every execution
 
 	// of a step
-	copied     bool // kept from the run that this one was forked from
+	copied     bool // it was kept from the run that this one was forked from
 	done       bool
 	failed     *cairnerr.Error
 	result     journal.Payload
@@ -61,6 +62,22 @@ type memo struct {
 	disposed bool
 	received []delivery
 	taken    int // deliveries that the code has received
+}
+
+// setDigest notes the digest of the input. That of a child was recorded when it was started.
+func (m *memo) setDigest(digest []byte) {
+	if digest != nil {
+		m.digest = digest
+	}
+}
+
+// digestOf returns the digest of an input, nil if it was not recorded.
+func digestOf(input journal.Payload) []byte {
+	if len(input) == 0 {
+		return nil
+	}
+	digest, _ := payload.Digest(input) // without one, inputs are not compared
+	return digest
 }
 
 // delivery is one payload that came through a hook.
@@ -157,6 +174,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepCreated:
 		s := m.get(e.Key, kindChild)
 		s.name, s.child, s.detached = d.Name, d.Child, d.Detached
+		s.copied, s.digest = e.Seq <= m.kept, digestOf(d.Input)
 	case *journal.StepStarted:
 		s := m.get(e.Key, kindStep)
 		s.name = d.Name
@@ -170,7 +188,8 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 		s.starts = 0
 	case *journal.StepCompleted:
 		s := m.get(e.Key, kindStep)
-		s.name, s.done, s.result, s.digest, s.at = d.Name, true, d.Result, d.Digest, d.EndedAt()
+		s.name, s.done, s.result, s.at = d.Name, true, d.Result, d.EndedAt()
+		s.setDigest(d.Digest)
 		s.copied, s.completed = e.Seq <= m.kept, e.Seq
 		s.streamsClosed = d.StreamsClosed
 		for _, path := range d.Closes {
@@ -179,13 +198,15 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.StepFailed:
 		s := m.get(e.Key, kindStep)
 		s.copied, s.completed = e.Seq <= m.kept, e.Seq
-		s.name, s.done, s.failed, s.digest, s.at = d.Name, true, d.Error, d.Digest, d.EndedAt()
+		s.name, s.done, s.failed, s.at = d.Name, true, d.Error, d.EndedAt()
+		s.setDigest(d.Digest)
 		if s.failed == nil {
 			s.failed = &cairnerr.Error{Code: cairnerr.CodeInternal, Message: "the step failed"}
 		}
 	case *journal.WaitCreated:
 		w := m.get(e.Key, kindWait)
 		w.resumeAt, w.name, w.lasts = d.ResumeAt, d.Kind, d.For
+		w.copied, w.digest = e.Seq <= m.kept, digestOf(d.Input)
 	case *journal.WaitCompleted:
 		w := m.get(e.Key, kindWait)
 		w.completed, w.result, w.failed, w.fired, w.at = e.Seq, d.Result, d.Error, d.ResumeAt != 0, d.ResumeAt

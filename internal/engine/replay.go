@@ -194,18 +194,6 @@ func (b *Branch) replayTimer(key string, m *memo, was, is string) {
 	}
 }
 
-// replayInput is called where a finished step is asked for with another input than recorded.
-func (b *Branch) replayInput(key string, s StepSpec, m *memo) {
-	r := b.x.replay
-	if r == nil {
-		return
-	}
-	was, is := clip(view(r.inputOf(key)), view(s.Input))
-	b.differ(&Difference{
-		Seq: m.seq, Key: key, What: "another input", Recorded: r.describe(m.seq) + ", input " + was, Now: "asks for step " + quote(key) + ", input " + is,
-	})
-}
-
 // replayChoice is called where a decision was made for a branch that the code does not start any more.
 func (b *Branch) replayChoice(key, branch string) {
 	r := b.x.replay

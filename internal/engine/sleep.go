@@ -19,7 +19,8 @@ type TimerSpec struct {
 	Name  string
 	Key   string // explicit; "": the n-th use of the name
 	Until Until
-	For   time.Duration // how long it lasts, if that is what the code says; 0: until a fixed time
+	input journal.Payload // of a poll
+	For   time.Duration   // how long it lasts, if that is what the code says; 0: until a fixed time
 }
 
 // lasts is what is recorded of how long a timer lasts.
@@ -85,7 +86,7 @@ func (b *Branch) compareTimer(key string, s TimerSpec, m *memo) {
 		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "timer %q is recorded with %s, and the code now wants %s: was one inserted before it? Give timers keys of their own, "+
 			"fix the code and resume the run, or fork it", key, was, is).With(detailPlace, key).With(detailRecorded, was.String()).With(detailWanted, is))
 	}
-	b.x.eng.logDrift(b.x, key)
+	b.x.eng.logDrift(b.x, kindWait, key, "duration")
 }
 
 // timer returns when a timer is due. It is created if it does not exist.
@@ -96,7 +97,7 @@ func (b *Branch) timer(key string, s TimerSpec) journal.Time {
 	b.frontier(key, kindWait)
 	b.goLive()
 	at := max(s.Until(b.x.eng.now()), 1) // 0 would mean never
-	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: s.Name, For: s.lasts()}})
+	b.add(journal.Event{Key: key, Data: &journal.WaitCreated{ResumeAt: at, Kind: s.Name, For: s.lasts(), Input: s.input}})
 	return at
 }
 

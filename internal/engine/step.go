@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/journal"
-	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/observe"
 )
 
@@ -105,7 +102,7 @@ func (b *Branch) Step(s StepSpec, body StepBody) (journal.Payload, error) {
 	st := &step{b: b, spec: s, body: b.x.eng.testing.body(&s, body), key: key}
 	if m := b.recall(key, kindStep); m != nil {
 		if m.done {
-			b.compareInput(key, s, m)
+			b.compareInput(key, m, given{kindStep, s.Name, s.Key, s.Input, s.Digest, s.Same})
 			b.replayCloses(m)
 			b.saw(m.at)
 			if m.failed != nil {
@@ -123,69 +120,6 @@ func errorOrNil(e *cairnerr.Error) error {
 		return nil
 	}
 	return e
-}
-
-// compareInput notices that a finished step is asked for with another input. Where the name is used once, its record is good, and that is said. Where
-// it repeats and the calls have no keys of their own, the code may have changed their order: then the record could be that of another call.
-func (b *Branch) compareInput(key string, s StepSpec, m *memo) {
-	if m.copied || len(m.digest) == 0 || len(s.Digest) == 0 || bytes.Equal(m.digest, s.Digest) {
-		return
-	}
-	if b.refits(key, s) {
-		return
-	}
-	b.replayInput(key, s, m)
-	if b.x.eng.cfg.Strict || b.byPosition(s) {
-		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "step %q is recorded with another input than the code now gives it: give the calls of %q keys of their own, fix the code and resume the run, or fork it",
-			key, s.Name).With(detailPlace, key).With(detailRecorded, hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(s.Digest)))
-	}
-	b.x.eng.logDrift(b.x, key)
-}
-
-// refits reports whether the recorded input of a step is the present one but for how today's type is written: decoded into it and encoded again, it is the
-// same. So a field that was added to the type disturbs nothing.
-func (b *Branch) refits(key string, s StepSpec) bool {
-	if s.Same == nil {
-		return false
-	}
-	recorded := b.x.recordedInput(key)
-	return recorded != nil && s.Same(recorded, s.Input)
-}
-
-// recordedInput reads the input of a step from the journal, nil: it was not recorded. Memory does not keep inputs.
-func (x *exec) recordedInput(key string) journal.Payload {
-	if x.replay != nil {
-		return x.replay.inputOf(key)
-	}
-	x.mu.Lock()
-	m := *x.memos.byKey[key]
-	x.mu.Unlock()
-	for _, seq := range []int64{m.completed, m.seq} {
-		e, err := x.eng.store.Event(x.eng.hard, x.key.Namespace, x.key.Run, seq, store.ResolveAll)
-		if err != nil {
-			return nil
-		}
-		if in := journal.InputOf(e.Data); in != nil {
-			return in
-		}
-	}
-	return nil
-}
-
-// byPosition reports whether a call is told apart from others only by its position: its name, or that of a branch that it is on, repeats without keys. Then
-// a record may be that of another call.
-func (b *Branch) byPosition(s StepSpec) bool {
-	b.x.mu.Lock()
-	defer b.x.mu.Unlock()
-	if s.Key == "" && b.x.memos.byKey[b.path+s.Name+"#2"] != nil {
-		return true
-	}
-	for l := b.line; l != nil && l.path != ""; l = l.parent {
-		if first := l.firstUse(); first != "" && b.x.memos.branches[first+"#2/"] {
-			return true
-		}
-	}
-	return false
 }
 
 // step is one step being done.

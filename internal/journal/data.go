@@ -172,6 +172,8 @@ type WaitCreated struct {
 	Kind     string `cbor:"2,keyasint,omitempty"` // what the run waits for; "": only for a time
 	// For is how long the code wanted to wait, in milliseconds; zero: until a fixed time, or not recorded.
 	For int64 `cbor:"3,keyasint,omitempty"`
+	// Input is what a poll looks for.
+	Input Payload `cbor:"-"`
 }
 
 // WaitCompleted ends a wait.
@@ -325,7 +327,7 @@ func (d *HookReceived) payloads() (input, output *Payload)  { return &d.Payload,
 func (d *HookReplied) payloads() (input, output *Payload)   { return nil, &d.Value }
 func (d *HookDisposed) payloads() (input, output *Payload)  { return nil, nil }
 func (d *HookConflict) payloads() (input, output *Payload)  { return nil, nil }
-func (d *WaitCreated) payloads() (input, output *Payload)   { return nil, nil }
+func (d *WaitCreated) payloads() (input, output *Payload)   { return &d.Input, nil }
 func (d *WaitCompleted) payloads() (input, output *Payload) { return nil, &d.Result }
 func (d *AttrSet) payloads() (input, output *Payload)       { return nil, nil }
 func (d *CancelRequested) payloads() (input, output *Payload) {
