@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,13 +78,14 @@ func TestCancel_ParentLoadedLater_ChildEndsDuringCleanUp(t *testing.T) {
 	child := &engine.Workflow{Name: "child", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 		return nil, sleep(b, 100*time.Hour)
 	}}
-	var started journal.ID // the child; written again when the parent is executed again
+	var started atomic.Pointer[journal.ID] // the child; stored again when the parent is executed again
 	parent := &engine.Workflow{Name: "parent", Run: func(b *engine.Branch, _ journal.Payload) (journal.Payload, error) {
 		c, err := b.StartChild(engine.ChildSpec{Workflow: "child"})
 		if err != nil {
 			return nil, err
 		}
-		started = c.ID()
+		id := c.ID()
+		started.Store(&id)
 		cancelled := sleep(b, 100*time.Hour)
 		clean, done, err := b.Shelter(engine.TimerSpec{Name: "clean-up", Until: func(now journal.Time) journal.Time { return now.Add(10 * time.Hour) }})
 		if err != nil {
@@ -115,7 +117,7 @@ func TestCancel_ParentLoadedLater_ChildEndsDuringCleanUp(t *testing.T) {
 		with(func(e *engine.Engine) { require.NoError(t, e.Cancel(t.Context(), run, "enough", "")) })
 		with(func(e *engine.Engine) {
 			time.Sleep(time.Minute)
-			ended, err := st.Run(t.Context(), e.Namespace(), started, store.ResolveNone)
+			ended, err := st.Run(t.Context(), e.Namespace(), *started.Load(), store.ResolveNone)
 			require.NoError(t, err)
 			require.Equal(t, journal.StatusCancelled, ended.Status)
 			cleans, err := st.Run(t.Context(), e.Namespace(), run, store.ResolveNone)
