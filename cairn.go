@@ -180,6 +180,7 @@ func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition)
 	}
 	d.Add(workflows...)
 	d.mistakes = append(d.mistakes, engine.CheckWorkflows(d.workflows)...)
+	d.mistakes = append(d.mistakes, engine.CheckNamespaces(cmp.Or(cfg.Namespace, "default"), cfg.Namespaces)...)
 	if err := errors.Join(d.mistakes...); err != nil {
 		return nil, err
 	}

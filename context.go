@@ -88,7 +88,10 @@ func Sleep(ctx Context, d time.Duration, opts ...TimerOption) error {
 
 // SleepUntil waits until a time, also across restarts.
 func SleepUntil(ctx Context, t time.Time, opts ...TimerOption) error {
-	return ctx.branch().Sleep(timer("sleep", func(journal.Time) journal.Time { return journal.TimeOf(t) }, 0, opts))
+	at := max(journal.TimeOf(t), 1)
+	spec := timer("sleep", func(journal.Time) journal.Time { return at }, 0, opts)
+	spec.At = at
+	return ctx.branch().Sleep(spec)
 }
 
 func timer(name string, until engine.Until, d time.Duration, opts []TimerOption) engine.TimerSpec {

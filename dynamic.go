@@ -3,6 +3,8 @@ package cairn
 import (
 	"encoding/json"
 	"reflect"
+
+	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
 // AnyStep is a [Step] of any types, for programs that choose steps by name.
@@ -39,7 +41,11 @@ func (s Step[In, Out]) Types() (in, out reflect.Type) {
 // DoJSON does the step with an input as JSON, and returns its result as JSON; see [AnyStep].
 func (s Step[In, Out]) DoJSON(ctx Context, in json.RawMessage, opts ...StepOption) (json.RawMessage, error) {
 	var v In
-	if err := json.Unmarshal(in, &v); err != nil {
+	p, err := payload.FromJSON(in)
+	if err == nil {
+		err = payload.Decode(p, &v)
+	}
+	if err != nil {
 		return nil, malformedJSON("the input of step "+s.spec.Name, err)
 	}
 	out, err := s.Do(ctx, v, opts...)

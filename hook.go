@@ -183,6 +183,11 @@ func (e *Engine) send(ctx context.Context, to target, v any, types []byte, opts 
 		return engine.Receipt{}, err
 	}
 	s := engine.Sending{Token: to.token, Key: sendingWith(opts).key, Payload: p, Schema: types}
+	if t := reflect.TypeOf(v); t != nil {
+		s.Same = func(recorded, now journal.Payload) bool {
+			return payload.Same(recorded, reflect.New(t).Interface(), now)
+		}
+	}
 	if to.run == "" && to.name == "" {
 		return e.inner.Deliver(ctx, s)
 	}

@@ -1,8 +1,10 @@
 package cairn_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -267,5 +269,118 @@ func TestSend_RepeatedWithItsKey_IsFoundByTokenAndKey(t *testing.T) {
 		require.Equal(t, 20, out, "what was sent to the first run did not reach the second")
 		require.NoError(t, e.Run(first.ID()).Delete(t.Context()))
 		requireCode(t, "hook_not_found", paid.Send(t.Context(), e, "order 7", 10, cairn.Key("webhook 1")))
+	})
+}
+
+// visitor is a value with parts that decode themselves: a schema does not tell what they take.
+type visitor struct {
+	IP    netip.Addr
+	Token [4]byte
+	Name  string
+}
+
+// TestSend_TypeDecodesItself_GarbageIsRefused sends what only the type itself can tell is wrong.
+func TestSend_TypeDecodesItself_GarbageIsRefused(t *testing.T) {
+	t.Parallel()
+	visits := cairn.NewHook[visitor]("visit").Token("door")
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (string, error) {
+		v, err := visits.Wait(ctx)
+		return v.IP.String() + " " + v.Name, err
+	})
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		e, client := open(wf), open()
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		waitsFor(t, e, run.ID(), "door")
+		for _, garbage := range []string{`{"IP":"nonsense"}`, `{"IP":5}`, `{"Token":"x"}`, `[]`} {
+			for _, from := range []*cairn.Engine{e, client} {
+				err := from.SendJSON(t.Context(), "door", json.RawMessage(garbage))
+				require.Equal(t, cairnerr.CodeValueRefused, cairn.CodeOf(err), "%s: %v", garbage, err)
+				_, err = from.AskJSON(t.Context(), "door", json.RawMessage(garbage))
+				require.Equal(t, cairnerr.CodeValueRefused, cairn.CodeOf(err), "%s: %v", garbage, err)
+			}
+		}
+		err = cairn.NewHook[struct{ IP string }]("visit").Send(t.Context(), client, "door", struct{ IP string }{"?"})
+		require.Equal(t, cairnerr.CodeValueRefused, cairn.CodeOf(err))
+		require.NoError(t, client.SendJSON(t.Context(), "door", json.RawMessage(`{"IP":"127.0.0.1","Name":"ada"}`)))
+		out, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "127.0.0.1 ada", out)
+	})
+}
+
+// TestSendTo_RepeatedWhileTheNextHookIsOpen_CountsOnce repeats a send to a run that has gone on to its next hook.
+func TestSendTo_RepeatedWhileTheNextHookIsOpen_CountsOnce(t *testing.T) {
+	t.Parallel()
+	mail := cairn.NewHook[string]("mail")
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (string, error) {
+		first, err := mail.Wait(ctx)
+		if err != nil {
+			return "", err
+		}
+		second, err := mail.Wait(ctx)
+		return first + second, err
+	})
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		e := open(wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		send := func(text, key string) error { return mail.SendTo(t.Context(), e, run.ID(), text, cairn.Key(key)) }
+		require.Eventually(t, func() bool { return send("a", "1") == nil }, 10*time.Second, time.Millisecond)
+		eventually(t, e, run.ID(), func(info *cairn.RunInfo) bool { return len(info.Waits) == 1 && info.Waits[0].Key == "mail#2" })
+		require.NoError(t, send("a", "1"))
+		require.Equal(t, cairnerr.CodeReceiptConflict, cairn.CodeOf(send("b", "1")))
+		require.NoError(t, send("b", "2"))
+		out, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "ab", out)
+	})
+}
+
+// TestSendTo_AnotherRunHadTheToken_Delivers names the run: what an earlier one got does not count.
+func TestSendTo_AnotherRunHadTheToken_Delivers(t *testing.T) {
+	t.Parallel()
+	mail := cairn.NewHook[string]("mail").Token("fixed")
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (string, error) { return mail.Wait(ctx) })
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		e := open(wf)
+		for range 2 {
+			run, err := wf.Start(t.Context(), e, 0)
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				return mail.SendTo(t.Context(), e, run.ID(), "text", cairn.Key("k")) == nil
+			}, 10*time.Second, time.Millisecond)
+			out, err := run.Result(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, "text", out)
+		}
+	})
+}
+
+// TestSend_RepeatedInOtherWords_IsTheSame repeats a send whose value is the same, and written in another way.
+func TestSend_RepeatedInOtherWords_IsTheSame(t *testing.T) {
+	t.Parallel()
+	type v1 struct{ A, B int }
+	type v2 struct {
+		A, B int
+		New  string
+	}
+	hook := cairn.NewHook[v1]("hook").Token("t")
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, _ int) (v1, error) { return hook.Wait(ctx) })
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		e := open(wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		waitsFor(t, e, run.ID(), "t")
+		require.NoError(t, hook.Send(t.Context(), e, "t", v1{1, 2}, cairn.Key("k")))
+		_, err = run.Result(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, e.SendJSON(t.Context(), "t", json.RawMessage(`{ "B": 2, "A": 1 }`), cairn.Key("k")))
+		require.NoError(t, cairn.NewHook[v2]("hook").Send(t.Context(), e, "t", v2{A: 1, B: 2}, cairn.Key("k")))
+		require.NoError(t, cairn.NewHook[v2]("hook").SendTo(t.Context(), e, run.ID(), v2{A: 1, B: 2}, cairn.Key("k")))
+		for _, other := range []string{`{"A":1,"B":3}`, `{"A":1}`} {
+			err := e.SendJSON(t.Context(), "t", json.RawMessage(other), cairn.Key("k"))
+			require.Equal(t, cairnerr.CodeReceiptConflict, cairn.CodeOf(err), other)
+		}
 	})
 }

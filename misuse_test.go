@@ -64,8 +64,9 @@ func TestMisuseOfNew(t *testing.T) {
 	requireCode(t, "malformed", err)
 	_, err = cairn.New(t.Context(), st, cairn.Declare[int, int]("later"))
 	require.ErrorContains(t, err, "Bind")
-	_, err = cairn.NewWith(t.Context(), st, cairn.Config{Namespace: "a\x00b"})
-	requireCode(t, "malformed", err)
+	_, err = cairn.NewWith(t.Context(), st, cairn.Config{Namespace: "a\x00b"}, named("w"), named("w"))
+	require.ErrorContains(t, err, "bad namespace")
+	require.ErrorContains(t, err, "two workflows", "all mistakes at once")
 }
 
 func TestMisuseFromOutside(t *testing.T) {

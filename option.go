@@ -58,7 +58,7 @@ type KeyOption struct{ key string }
 //
 // The key of a start identifies the run: the same key with the same input gives the run that was started before;
 // another input is an error. The key of a value that is sent to a hook makes sure that the value is received once,
-// however often it is sent.
+// however often it is sent. An empty key is no key.
 func Key(key string) KeyOption { return KeyOption{key} }
 
 func (o KeyOption) stepOption(s *engine.StepSpec)      { s.Key = o.key }

@@ -647,6 +647,26 @@ func TestRetryParked_PausedByHand_IsNotTried(t *testing.T) {
 	})
 }
 
+// A run that is parked for a bug does nothing: who pauses it is told so, and that another build may try it.
+func TestPause_ParkedRun_IsRefused(t *testing.T) {
+	t.Parallel()
+	onSQLite(t, func(t *testing.T, open configured) {
+		t.Helper()
+		wf := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { panic("a bug") })
+		e := open(quiet("a"), wf)
+		run, err := wf.Start(t.Context(), e, 0)
+		require.NoError(t, err)
+		eventually(t, e, run.ID(), func(info *cairn.RunInfo) bool { return info.Phase == cairn.PhaseParked })
+		requireCode(t, "illegal_transition", run.Pause(t.Context(), "wait"))
+		sleeper := newSleeper()
+		e = open(quiet("a"), sleeper)
+		paused, err := sleeper.Start(t.Context(), e, "")
+		require.NoError(t, err)
+		require.NoError(t, paused.Pause(t.Context(), "wait"))
+		require.NoError(t, paused.Pause(t.Context(), "wait"), "it is what is wanted")
+	})
+}
+
 // cancellable is a saga that opens a hook, and has a bug after it: in its clean-up too, if that is broken.
 func cancellable(s *sagas, brokenCleanup bool) program {
 	return sagaOf(s, "", func(ctx cairn.Context, _ string) (string, error) {

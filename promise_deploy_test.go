@@ -81,6 +81,13 @@ func nap(d time.Duration, opts ...cairn.TimerOption) part {
 	return func(ctx cairn.Context) (string, error) { return "", cairn.Sleep(ctx, d, opts...) }
 }
 
+// napUntil is a sleep that is over already.
+func napUntil(minute int) part {
+	return func(ctx cairn.Context) (string, error) {
+		return "", cairn.SleepUntil(ctx, time.Date(2020, 1, 1, 0, minute, 0, 0, time.UTC))
+	}
+}
+
 // limits is a step under a deadline.
 func limits(d time.Duration) part {
 	return func(ctx cairn.Context) (string, error) {
@@ -303,6 +310,7 @@ func allDeploys() map[string]deploy {
 			was: version(nap(2*time.Millisecond, cairn.Key("k"))),
 			is:  version(nap(time.Millisecond, cairn.Key("j")), nap(2*time.Millisecond, cairn.Key("k"))),
 		},
+		"insert a `SleepUntil` before another": {was: version(napUntil(2)), is: version(napUntil(1), napUntil(2))},
 		"change a sleep": {
 			was: version(nap(2 * time.Millisecond)),
 			is:  version(nap(3 * time.Millisecond)),
@@ -327,6 +335,7 @@ func allDeploys() map[string]deploy {
 		for what, items := range changes {
 			all["loop of "+loop+": "+what] = deploy{was: of("ab"), is: of(items)}
 		}
+		all["loop of "+loop+": insert an item before the only one"] = deploy{was: of("a"), is: of("xa")}
 	}
 	return all
 }

@@ -166,6 +166,9 @@ func (w *Workflow[In, Out]) ByKey(ctx context.Context, e *Engine, key string) (*
 
 // ByKey returns the run of a workflow that was started with a [Key].
 func (e *Engine) ByKey(ctx context.Context, workflow, key string) (*RunHandle, error) {
+	if workflow == "" || key == "" {
+		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "a run is found by its workflow and the key of its start: neither can be empty")
+	}
 	list, err := e.inner.Runs(ctx, store.RunFilter{Workflow: workflow, StartKey: key}, store.Page{Limit: 1})
 	if err == nil && len(list.Data) == 0 {
 		err = cairnerr.Errorf(cairnerr.CodeRunNotFound, "no run of %q was started with the key %q", workflow, key)

@@ -2,6 +2,7 @@ package cairn_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"testing"
@@ -131,4 +132,29 @@ func TestStopWithoutADatabase(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		require.Fail(t, "it has not come back")
 	}
+}
+
+func TestByKey_EmptyKey_IsRefused(t *testing.T) {
+	t.Parallel()
+	wf := cairn.NewWorkflow("w", func(cairn.Context, int) (int, error) { return 0, nil })
+	e := memory(t, cairn.Config{}, wf)
+	_, err := wf.Start(t.Context(), e, 0, cairn.Key("somebody's"))
+	require.NoError(t, err)
+	_, err = wf.ByKey(t.Context(), e, "")
+	requireCode(t, "malformed", err)
+	_, err = e.ByKey(t.Context(), "", "somebody's")
+	requireCode(t, "malformed", err)
+}
+
+func TestDoJSON_LargeNumberInAnyValue_KeepsItsDigits(t *testing.T) {
+	t.Parallel()
+	echo := cairn.NewStep("echo", func(_ context.Context, in map[string]any) (map[string]any, error) { return in, nil })
+	wf := cairn.NewWorkflow("w", func(ctx cairn.Context, in json.RawMessage) (json.RawMessage, error) { return echo.DoJSON(ctx, in) })
+	e := memory(t, cairn.Config{}, wf)
+	run, err := wf.Start(t.Context(), e, json.RawMessage(`{"n":9007199254740993}`))
+	require.NoError(t, err)
+	out, err := run.Result(t.Context())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"n":9007199254740993}`, string(out))
+	require.Contains(t, string(out), "9007199254740993")
 }

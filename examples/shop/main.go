@@ -99,7 +99,7 @@ func routes(eng *cairn.Engine) http.Handler {
 	mux.HandleFunc("POST /orders", answer(func(r *http.Request) (*cairn.Run[string], error) {
 		var o Order
 		if err := json.NewDecoder(r.Body).Decode(&o); err != nil || o.ID == "" {
-			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the body is no order with an id (%v)", err)
+			return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the body is no order with an id")
 		}
 		return Checkout.Start(r.Context(), eng, o, cairn.Key(o.ID))
 	}))

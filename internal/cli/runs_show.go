@@ -217,6 +217,19 @@ func (r *runShow) print(shown *shownRun) {
 	}
 	_ = out.Flush()
 	r.printSteps(shown, now)
+	r.printStack(shown)
+}
+
+// printStack prints where the code of a parked run was.
+func (r *runShow) printStack(shown *shownRun) {
+	if shown.problem == nil || shown.problem.Stack == "" || shown.phase != string(cairn.PhaseParked) {
+		return
+	}
+	fmt.Fprintln(r.system.Out, "\nSTACK")
+	for text := range strings.Lines(shown.problem.Stack) {
+		indent := len(text) - len(strings.TrimLeft(text, "\t"))
+		fmt.Fprintln(r.system.Out, strings.Repeat("  ", indent)+printable(strings.TrimSpace(text)))
+	}
 }
 
 // printWhy prints why a run is as it is, and what to do about it.
@@ -305,6 +318,7 @@ type jsonShown struct {
 	Reason  string     `json:"reason,omitempty"`
 	Actor   string     `json:"actor,omitempty"`
 	Error   *jsonError `json:"error,omitempty"`
+	Stack   string     `json:"stack,omitempty"` // of the error
 	CleanUp *jsonError `json:"clean_up,omitempty"`
 	Waits   []jsonWait `json:"waits,omitempty"`
 	Steps   []jsonStep `json:"steps,omitempty"`
@@ -347,6 +361,9 @@ func newJSONShown(shown *shownRun) *jsonShown {
 		jsonRun: newJSONRun(shown.run, shown.phase), Error: newJSONError(shown.problem), CleanUp: newJSONError(shown.cleanUp()),
 	}
 	out.Reason, out.Actor = shown.why()
+	if shown.problem != nil {
+		out.Stack = shown.problem.Stack
+	}
 	for _, w := range shown.waits {
 		out.Waits = append(out.Waits, jsonWait{w.Kind, w.Key, timeText(w.Until), w.Token, runText(w.Child), newJSONError(w.Error)})
 	}

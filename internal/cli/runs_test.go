@@ -174,6 +174,7 @@ func TestRunsResume_Parked_GoOnWithTheNextBuild(t *testing.T) {
 		require.Regexp(t, `(?m)^state +running \(parked\)$`, shown)
 		require.Regexp(t, `(?m)^reason +decode_failed: `, shown)
 		require.Regexp(t, `(?m)^place +count$`, shown)
+		require.Regexp(t, `(?ms)^STACK$.^goroutine .*runs_test\.go:`, shown)
 		require.Regexp(t, `(?m)^recorded +string$`, shown)
 		require.Regexp(t, `(?m)^wanted +\[\]int$`, shown)
 		require.Regexp(t, `(?m)^next +.*cairn runs resume `+one+`$`, shown)

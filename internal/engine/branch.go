@@ -165,9 +165,15 @@ func (b *Branch) keyOf(name, explicit string) (string, error) {
 				With(detailPlace, key))
 		}
 	} else if n := b.uses.next(name); n > 1 {
+		if n == 2 {
+			b.repeats(key)
+		}
 		key += "#" + strconv.Itoa(n)
 	}
-	return key, journal.CheckText("the key", key, journal.MaxKey)
+	if err := journal.CheckText("the key", key, journal.MaxKey); err != nil {
+		return "", b.misused(err)
+	}
+	return key, nil
 }
 
 // Derive returns bytes that follow from the run, the branch and the n-th use of a name: randomness that replays.

@@ -190,18 +190,22 @@ func New(ctx context.Context, st store.Store, cfg Config, workflows ...*Workflow
 
 // checkNamespaces notes whose runs are executed, and returns all that is wrong with their names.
 func (e *Engine) checkNamespaces() error {
-	var mistakes []error
+	e.scope.All = slices.Contains(e.cfg.Namespaces, AllNamespaces)
 	names := append([]string{e.namespace}, e.cfg.Namespaces...)
-	if slices.Contains(names[1:], AllNamespaces) {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == AllNamespaces })
-		e.scope.All = true
-	}
-	for _, name := range names {
-		mistakes = append(mistakes, journal.CheckNamespace(name))
-	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == AllNamespaces })
 	slices.Sort(names)
 	e.scope.Namespaces = slices.Compact(names)
-	return errors.Join(mistakes...)
+	return errors.Join(CheckNamespaces(e.namespace, e.cfg.Namespaces)...)
+}
+
+// CheckNamespaces returns all that is wrong with the names of an engine's own namespace and of the others.
+func CheckNamespaces(own string, others []string) (mistakes []error) {
+	for i, name := range append([]string{own}, others...) {
+		if err := journal.CheckNamespace(name); err != nil && (i == 0 || name != AllNamespaces) {
+			mistakes = append(mistakes, err)
+		}
+	}
+	return mistakes
 }
 
 // executes reports whether the runs of a workflow in the engine's namespace are executed by this process.

@@ -72,19 +72,21 @@ type exec struct {
 	lines    map[*line]struct{}
 	blocked  map[*waiter]struct{}
 	clocks   map[*clock]struct{}
-	children map[journal.ID]*childWait // that somebody waits for
-	attached map[journal.ID]string     // that end with the run, and their keys
-	ended    int64                     // branches that have ended so far
-	poked    bool                      // something happened while the run was being given back
-	sets     []journal.AttrChange      // changes of attributes in this execution
-	begun    map[string]string         // names of the steps whose starts are recorded and that are under way, by key
-	progress map[string]Progress       // of the steps that do something now
-	pushed   int64                     // how often somebody asked for polls to look now
-	noticed  bool                      // that the run was asked to stop
-	ending   bool                      // its function has returned
-	asks     int                       // how often the code has got something from the journal
-	held     []*held                   // ends of contexts that the code has not come to yet, by their place in the journal
-	replay   *replay                   // what a recorded run is compared with; nil: the run is really executed
+	children map[journal.ID]*childWait  // that somebody waits for
+	attached map[journal.ID]string      // that end with the run, and their keys
+	ended    int64                      // branches that have ended so far
+	poked    bool                       // something happened while the run was being given back
+	sets     []journal.AttrChange       // changes of attributes in this execution
+	begun    map[string]string          // names of the steps whose starts are recorded and that are under way, by key
+	progress map[string]Progress        // of the steps that do something now
+	pushed   int64                      // how often somebody asked for polls to look now
+	noticed  bool                       // that the run was asked to stop
+	ending   bool                       // its function has returned
+	asks     int                        // how often the code has got something from the journal
+	held     []*held                    // ends of contexts that the code has not come to yet, by their place in the journal
+	repeated map[string]bool            // names that were used again without a key, by the key of their first use
+	drifted  map[string]*cairnerr.Error // first uses whose record was made for another input
+	replay   *replay                    // what a recorded run is compared with; nil: the run is really executed
 	streams  runStreams
 }
 

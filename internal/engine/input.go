@@ -27,10 +27,12 @@ func (b *Branch) compareInput(key string, m *memo, now given) {
 		return
 	}
 	b.replayInput(key, m, now)
+	mismatch := cairnerr.Errorf(cairnerr.CodeMismatch, "%s %q is recorded with another input than the code now gives it: "+
+		"give the calls of %q keys of their own, fix the code and resume the run, or fork it", now.kind, key, now.name).
+		With(detailPlace, key).With(detailRecorded, hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(now.digest))
+	b.drifts(now, mismatch)
 	if b.x.eng.cfg.Strict || b.byPosition(now) {
-		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "%s %q is recorded with another input than the code now gives it: "+
-			"give the calls of %q keys of their own, fix the code and resume the run, or fork it", now.kind, key, now.name).
-			With(detailPlace, key).With(detailRecorded, hex.EncodeToString(m.digest)).With("now", hex.EncodeToString(now.digest)))
+		b.halt(mismatch)
 	}
 	b.x.eng.logDrift(b.x, now.kind, key, "input")
 }
@@ -68,16 +70,51 @@ func (x *exec) recordedInput(key string) journal.Payload {
 	return nil
 }
 
+// repeats is called when a name is used again without a key, on a branch or for one. If the record of its first use was
+// made for something else, a call was inserted before it: then the records would go to the wrong calls from here on.
+func (b *Branch) repeats(first string) {
+	x := b.x
+	x.mu.Lock()
+	if x.repeated == nil {
+		x.repeated = map[string]bool{}
+	}
+	x.repeated[first] = true
+	drifted := x.drifted[first]
+	x.mu.Unlock()
+	if drifted != nil {
+		b.halt(drifted)
+	}
+}
+
+// drifts notes that the record of a call was made for another input, and is used, because it is the only one with its
+// name.
+func (b *Branch) drifts(now given, mismatch *cairnerr.Error) {
+	x := b.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.drifted == nil {
+		x.drifted = map[string]*cairnerr.Error{}
+	}
+	if now.key == "" {
+		x.drifted[b.path+now.name] = mismatch
+	}
+	for l := b.line; l != nil && l.path != ""; l = l.parent {
+		if first := l.firstUse(); first != "" {
+			x.drifted[first] = mismatch
+		}
+	}
+}
+
 // byPosition reports whether a call is told apart from others only by its position: its name, or that of a branch that it
 // is on, repeats without keys. Then a record may be that of another call.
 func (b *Branch) byPosition(now given) bool {
 	b.x.mu.Lock()
 	defer b.x.mu.Unlock()
-	if now.key == "" && b.x.memos.byKey[b.path+now.name+"#2"] != nil {
+	if first := b.path + now.name; now.key == "" && (b.x.memos.byKey[first+"#2"] != nil || b.x.repeated[first]) {
 		return true
 	}
 	for l := b.line; l != nil && l.path != ""; l = l.parent {
-		if first := l.firstUse(); first != "" && b.x.memos.branches[first+"#2/"] {
+		if first := l.firstUse(); first != "" && (b.x.memos.branches[first+"#2/"] || b.x.repeated[first]) {
 			return true
 		}
 	}

@@ -210,10 +210,10 @@ func (e *Engine) startTold(ctx context.Context, r StartRequest) (journal.ID, err
 }
 
 // deliverTold sends a payload through a hook, and tells of it.
-func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived, types []byte) (Receipt, error) {
+func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived, s *Sending) (Receipt, error) {
 	o := e.obs
 	if o == nil {
-		return e.deliver(ctx, d, types)
+		return e.deliver(ctx, d, s)
 	}
 	var b *begun[observe.Sent]
 	at := time.Now()
@@ -222,7 +222,7 @@ func (e *Engine) deliverTold(ctx context.Context, d *journal.HookReceived, types
 		inner, b = begin(ctx, o, "Send", o.hooks.Send, observe.Send{Namespace: e.namespace, At: at})
 	}
 	d.Headers = o.inject(inner)
-	receipt, err := e.deliver(ctx, d, types)
+	receipt, err := e.deliver(ctx, d, s)
 	end := observe.Sent{Err: err, Took: time.Since(at)}
 	if err == nil {
 		end.RunID = journal.PrefixRun.Format(receipt.Run)

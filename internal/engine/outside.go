@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -64,11 +65,29 @@ type Sending struct {
 	Key     string // of the sender's; "": none
 	Payload journal.Payload
 	Schema  []byte // of the sender's type; nil: not known
+
+	// Same reports whether a recorded value, read as the sender's type, is the present one; nil: it cannot be said.
+	Same func(recorded, now journal.Payload) bool
+
+	run journal.ID // to which it is sent; zero: to the one that has the token
+}
+
+// same reports whether the value is the one that was sent before, written in another way.
+func (s *Sending) same(before journal.Payload) bool {
+	if s.Same != nil && s.Same(before, s.Payload) {
+		return true
+	}
+	was, err := payload.ToJSON(before)
+	if err != nil {
+		return false
+	}
+	is, err := payload.ToJSON(s.Payload)
+	return err == nil && payload.EqualJSON(was, is)
 }
 
 // Deliver sends a payload through a hook. With a sender's key it is received once, however often it is sent. What does not fit the hook is refused.
 func (e *Engine) Deliver(ctx context.Context, s Sending) (Receipt, error) {
-	return e.deliverTold(ctx, &journal.HookReceived{Token: s.Token, Sender: s.Key, Payload: s.Payload}, s.Schema)
+	return e.deliverTold(ctx, &journal.HookReceived{Token: s.Token, Sender: s.Key, Payload: s.Payload}, &s)
 }
 
 // fitted refuses a payload that is not what the hook takes. Where the sender has another type, the payload that it returns is JSON, if that can be read for
@@ -81,12 +100,32 @@ func fitted(d *journal.HookReceived, sent, wanted []byte) (*journal.HookReceived
 	if err != nil {
 		return nil, cairnerr.Errorf(cairnerr.CodeValueRefused, "the value does not fit: %w", err)
 	}
-	if err := schema.Check(wanted, text); err != nil || !schema.Complete(wanted) {
+	if err := schema.Check(wanted, text); err != nil {
+		return d, err
+	}
+	if err := checkByType(d.Payload, wanted); err != nil || !schema.Complete(wanted) {
 		return d, err
 	}
 	next := *d
 	next.Payload, err = payload.FromJSON(text)
 	return &next, err
+}
+
+// checkByType refuses a payload that the Go type of the hook cannot read, where a schema does not tell. What nobody here can check is refused, too: if it did
+// not fit, it would park the run.
+func checkByType(p journal.Payload, wanted []byte) error {
+	name, t := schema.TypeOf(wanted)
+	switch {
+	case name == "":
+		return nil
+	case t == nil:
+		return cairnerr.Errorf(cairnerr.CodeValueRefused, "the hook takes a %s, which decodes itself: only a program that has this type can check the value. "+
+			"Send it from there", name)
+	}
+	if err := payload.Decode(p, reflect.New(t).Interface()); err != nil {
+		return cairnerr.Errorf(cairnerr.CodeValueRefused, "the value does not fit: %w", err)
+	}
+	return nil
 }
 
 // TokenOf returns the token of the hook with a name that a run has open.
@@ -119,28 +158,27 @@ func (e *Engine) DeliverTo(ctx context.Context, run journal.ID, name string, s S
 	var receipt Receipt
 	token, err := e.TokenOf(ctx, run, name)
 	if err == nil {
-		s.Token = token
+		s.Token, s.run = token, run
 		receipt, err = e.Deliver(ctx, s)
 	}
-	if s.Key == "" || cairnerr.CodeOf(err) != cairnerr.CodeHookNotFound {
+	// A hook of that name may have received it before this one was opened.
+	code := cairnerr.CodeOf(err)
+	if s.Key == "" || code != cairnerr.CodeHookNotFound && code != cairnerr.CodeReceiptConflict {
 		return receipt, err
 	}
-	hook, readErr := e.receivedBy(ctx, run, name, s.Key)
-	if readErr != nil || hook.IsZero() {
+	before, readErr := e.receivedBy(ctx, run, name, &s)
+	if readErr != nil || before == nil {
 		return receipt, cmp.Or(readErr, err)
 	}
-	res, err := e.tell(ctx, run, &journal.HookReceived{Sender: s.Key, Payload: s.Payload}, hook)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return Receipt{Run: run, Hook: hook, Seq: res.Outcomes[0].Seq}, nil
+	return *before, nil
 }
 
-// receivedBy returns the hook with a name that has received what was sent with a key, the zero id if none has.
-func (e *Engine) receivedBy(ctx context.Context, run journal.ID, name, sender string) (hook journal.ID, err error) {
+// receivedBy finds what a hook with a name has received with the key of a sender, nil: nothing. Another value is a
+// conflict.
+func (e *Engine) receivedBy(ctx context.Context, run journal.ID, name string, s *Sending) (*Receipt, error) {
 	j, err := e.store.Journal(ctx, e.namespace, run, 0)
 	if err != nil {
-		return hook, err
+		return nil, err
 	}
 	named := map[journal.ID]bool{}
 	for _, event := range j.Events {
@@ -148,12 +186,20 @@ func (e *Engine) receivedBy(ctx context.Context, run journal.ID, name, sender st
 		case *journal.HookCreated:
 			named[event.Entity] = nameOf(event.Key) == name
 		case *journal.HookReceived:
-			if d.Sender == sender && named[event.Entity] {
-				return event.Entity, nil
+			if d.Sender != s.Key || !named[event.Entity] {
+				continue
 			}
+			if !bytes.Equal(d.Payload, s.Payload) && !s.same(d.Payload) {
+				return nil, receiptConflict(s.Key)
+			}
+			return &Receipt{Run: run, Hook: event.Entity, Seq: event.Seq}, nil
 		}
 	}
-	return hook, nil
+	return nil, nil //nolint:nilnil // nothing
+}
+
+func receiptConflict(key string) error {
+	return cairnerr.Errorf(cairnerr.CodeReceiptConflict, "the key %q was used before to send another value", key)
 }
 
 // nameOf returns the name in a key: without the branch, the number and the explicit key.
@@ -179,14 +225,17 @@ func (e *Engine) schemaOf(ctx context.Context, h *store.RunHook) ([]byte, error)
 
 // sentBefore finds a delivery with the same token and sender's key, also if its hook is closed or its run has ended: who repeats a send gets the same answer, and
 // never reaches a later hook that has the token. It returns nil if there is none.
-func (e *Engine) sentBefore(ctx context.Context, d *journal.HookReceived) (*Receipt, error) {
+func (e *Engine) sentBefore(ctx context.Context, d *journal.HookReceived, s *Sending) (*Receipt, error) {
 	found, err := e.store.Receipts(ctx, e.namespace, d.Sender)
 	if err != nil {
 		return nil, err
 	}
 	for i := range found {
 		r := &found[i]
-		event, err := e.store.Event(ctx, e.namespace, r.Run, r.Seq, store.ResolveNone)
+		if !s.run.IsZero() && r.Run != s.run {
+			continue // it was sent to another run
+		}
+		event, err := e.store.Event(ctx, e.namespace, r.Run, r.Seq, store.ResolveAll)
 		if cairnerr.CodeOf(err) == cairnerr.CodeEventNotFound || cairnerr.CodeOf(err) == cairnerr.CodeRunNotFound {
 			continue // it was deleted meanwhile
 		}
@@ -196,8 +245,8 @@ func (e *Engine) sentBefore(ctx context.Context, d *journal.HookReceived) (*Rece
 		before, ok := event.Data.(*journal.HookReceived)
 		switch {
 		case !ok || before.Token != d.Token:
-		case !bytes.Equal(r.Digest, journal.ReceiptDigest(d.Payload)):
-			return nil, cairnerr.Errorf(cairnerr.CodeReceiptConflict, "the key %q was used before to send another value", d.Sender)
+		case !bytes.Equal(r.Digest, journal.ReceiptDigest(d.Payload)) && !s.same(before.Payload):
+			return nil, receiptConflict(d.Sender)
 		default:
 			return &Receipt{Run: r.Run, Hook: r.Hook, Seq: r.Seq}, nil
 		}
@@ -205,12 +254,13 @@ func (e *Engine) sentBefore(ctx context.Context, d *journal.HookReceived) (*Rece
 	return nil, nil //nolint:nilnil // it is the first
 }
 
-func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, types []byte) (Receipt, error) {
+func (e *Engine) deliver(ctx context.Context, d *journal.HookReceived, s *Sending) (Receipt, error) {
+	types := s.Schema
 	if err := d.Check(); err != nil {
 		return Receipt{}, err
 	}
 	if d.Sender != "" {
-		if before, err := e.sentBefore(ctx, d); err != nil || before != nil {
+		if before, err := e.sentBefore(ctx, d, s); err != nil || before != nil {
 			if before == nil {
 				before = &Receipt{}
 			}

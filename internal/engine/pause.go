@@ -19,6 +19,14 @@ func (e *Engine) Pause(ctx context.Context, run journal.ID, reason, actor string
 	if err != nil {
 		return err
 	}
+	if len(res.Appended) == 0 { // it is parked already
+		now, err := e.Situation(ctx, run)
+		if err == nil && now.Parked != nil && !now.Parked.Asked {
+			err = cairnerr.Errorf(cairnerr.CodeIllegalTransition, "the run is parked, and does nothing until it is resumed or another build of the program tries it: "+
+				"there is nothing to pause")
+		}
+		return err
+	}
 	if x := e.exec(run); x != nil {
 		x.observe(nil, res.Appended, false)
 		x.dropIfPaused()

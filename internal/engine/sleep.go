@@ -20,7 +20,8 @@ type TimerSpec struct {
 	Key   string // explicit; "": the n-th use of the name
 	Until Until
 	input journal.Payload // of a poll
-	For   time.Duration   // how long it lasts, if that is what the code says; 0: until a fixed time
+	For   time.Duration   // how long it lasts, if that is what the code says
+	At    journal.Time    // until when it lasts, if that is what the code says
 }
 
 // lasts is what is recorded of how long a timer lasts.
@@ -74,19 +75,27 @@ func (b *Branch) giveUp(key string, why error) {
 // compareTimer notices that a recorded timer is asked for with another duration. Its record is good, and that is said. In strict mode it is a mismatch: a
 // sleep may have been inserted before it, whose record this one is.
 func (b *Branch) compareTimer(key string, s TimerSpec, m *memo) {
-	if m.copied || m.lasts == 0 || m.lasts == s.lasts() {
+	if m.copied || m.lasts == 0 && s.At == 0 { // a program that did not record how long may have written it
 		return
 	}
-	was, is := time.Duration(m.lasts)*time.Millisecond, "a fixed time"
-	if s.For != 0 {
-		is = s.For.String()
+	was, is := lasting(m.lasts, m.resumeAt), lasting(s.lasts(), s.At)
+	if was == is {
+		return
 	}
-	b.replayTimer(key, m, was.String(), is)
+	b.replayTimer(key, m, was, is)
 	if b.x.eng.cfg.Strict {
 		b.halt(cairnerr.Errorf(cairnerr.CodeMismatch, "timer %q is recorded with %s, and the code now wants %s: was one inserted before it? Give timers keys of their own, "+
-			"fix the code and resume the run, or fork it", key, was, is).With(detailPlace, key).With(detailRecorded, was.String()).With(detailWanted, is))
+			"fix the code and resume the run, or fork it", key, was, is).With(detailPlace, key).With(detailRecorded, was).With(detailWanted, is))
 	}
 	b.x.eng.logDrift(b.x, kindWait, key, "duration")
+}
+
+// lasting says how long a timer lasts: so many milliseconds, or until a fixed time.
+func lasting(ms int64, until journal.Time) string {
+	if ms != 0 {
+		return (time.Duration(ms) * time.Millisecond).String()
+	}
+	return until.Std().UTC().Format(time.RFC3339Nano)
 }
 
 // timer returns when a timer is due. It is created if it does not exist.

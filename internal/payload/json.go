@@ -18,6 +18,22 @@ func FromJSON(text []byte) (journal.Payload, error) { return standard.FromJSON(t
 // ToJSON returns the value in an envelope as JSON, with the default codec. See [Codec.ToJSON].
 func ToJSON(p journal.Payload) (json.RawMessage, error) { return standard.ToJSON(p) }
 
+// EqualJSON reports whether two JSON texts are the same value: the order of members and white space do not matter.
+func EqualJSON(a, b []byte) bool {
+	read := func(text []byte) (v any, err error) {
+		decoder := json.NewDecoder(bytes.NewReader(text))
+		decoder.UseNumber()
+		err = decoder.Decode(&v)
+		return v, err
+	}
+	was, err := read(a)
+	if err != nil {
+		return false
+	}
+	is, err := read(b)
+	return err == nil && reflect.DeepEqual(was, is)
+}
+
 // FromJSON puts JSON text into an envelope, for front ends that have no Go value. The text is kept, without white
 // space, so no digit is lost. It is read into a Go type as encoding/json reads it; in an empty interface, numbers are
 // as [Codec.Decode] says.

@@ -30,6 +30,10 @@ type node struct {
 	Properties map[string]node `json:"properties,omitempty"`
 	Items      *node           `json:"items,omitempty"`
 	Additional *node           `json:"additionalProperties,omitempty"`
+	// GoType names the type of the whole value, if only that type itself can tell what it takes; see [TypeOf].
+	GoType string `json:"x-go-type,omitempty"`
+
+	opaque bool // what this part takes is not known here
 }
 
 // types are the kinds of values that a schema takes: one is written as a text, several as an array.
@@ -53,19 +57,57 @@ func (t *types) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]string)(t))
 }
 
-var schemas sync.Map // of reflect.Type to []byte
+var (
+	schemas sync.Map // of reflect.Type to []byte
+	opaques sync.Map // of the names of types to reflect.Type, those that the schemas of this program name
+)
 
 // Of returns the schema of a type, nil: anything fits. The result must not be changed.
 func Of(t reflect.Type) []byte {
 	if known, ok := schemas.Load(t); ok {
 		return known.([]byte)
 	}
-	text, err := json.Marshal(describe(t, maxDepth))
-	if err != nil || len(text) > maxSize || string(text) == "{}" {
+	n := describe(t, maxDepth)
+	text, err := json.Marshal(n)
+	if large := err != nil || len(text) > maxSize; large || n.anyOpaque() {
+		if large {
+			n = node{}
+		}
+		n.GoType = t.PkgPath() + " " + t.String()
+		opaques.Store(n.GoType, t)
+		text, err = json.Marshal(n)
+	}
+	if err != nil || string(text) == "{}" {
 		text = nil
 	}
 	schemas.Store(t, text)
 	return text
+}
+
+// anyOpaque reports whether a part of the schema says nothing although not everything fits.
+func (n *node) anyOpaque() bool {
+	if n.opaque || n.Items != nil && n.Items.anyOpaque() || n.Additional != nil && n.Additional.anyOpaque() {
+		return true
+	}
+	for _, p := range n.Properties {
+		if p.anyOpaque() {
+			return true
+		}
+	}
+	return false
+}
+
+// TypeOf returns the name of the type that alone can tell whether a value fits a schema, "" if the schema can, and the
+// type itself if this program has it.
+func TypeOf(schema []byte) (name string, t reflect.Type) {
+	var n node
+	if len(schema) == 0 || json.Unmarshal(schema, &n) != nil || n.GoType == "" {
+		return "", nil
+	}
+	if known, ok := opaques.Load(n.GoType); ok {
+		t, _ = known.(reflect.Type)
+	}
+	return n.GoType, t
 }
 
 // decoders are the interfaces of types that read themselves: what they take cannot be known.
@@ -78,7 +120,7 @@ func describe(t reflect.Type, depth int) node {
 		return node{Type: types{"string"}, Format: "date-time"}
 	}
 	if depth == 0 || slices.ContainsFunc(decoders, func(d reflect.Type) bool { return t.Implements(d) || reflect.PointerTo(t).Implements(d) }) {
-		return node{}
+		return node{opaque: t != reflect.TypeFor[json.RawMessage]()}
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -103,7 +145,7 @@ func describe(t reflect.Type, depth int) node {
 	case reflect.Struct:
 		return structure(t, depth)
 	default:
-		return node{}
+		return node{opaque: t.Kind() != reflect.Interface || t.NumMethod() > 0}
 	}
 }
 
@@ -117,7 +159,7 @@ func orNull(n node) node {
 
 func array(t reflect.Type, depth int) node {
 	if t.Elem().Kind() == reflect.Uint8 && t.Kind() == reflect.Array {
-		return node{} // it is a text in some encodings, and numbers in others
+		return node{opaque: true} // it is a text in some encodings, and numbers in others
 	} else if t.Elem().Kind() == reflect.Uint8 {
 		return node{Type: types{"string", "null"}, Format: "byte"}
 	}
@@ -139,7 +181,7 @@ func structure(t reflect.Type, depth int) node {
 	for _, f := range reflect.VisibleFields(t) {
 		tag, tagged := f.Tag.Lookup("json")
 		if _, own := f.Tag.Lookup("cbor"); own || strings.Contains(tag, ",string") {
-			return node{} // written in another way
+			return node{opaque: true} // written in another way
 		}
 		name, _, _ := strings.Cut(tag, ",")
 		if !f.IsExported() || f.Anonymous && !tagged || tag == "-" {
@@ -161,7 +203,7 @@ func Complete(schema []byte) bool {
 }
 
 func (n *node) complete() bool {
-	if len(n.Type) == 0 || n.Items != nil && !n.Items.complete() || n.Additional != nil && !n.Additional.complete() {
+	if len(n.Type) == 0 || n.GoType != "" || n.Items != nil && !n.Items.complete() || n.Additional != nil && !n.Additional.complete() {
 		return false
 	}
 	for _, p := range n.Properties {

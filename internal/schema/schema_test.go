@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -49,16 +50,28 @@ func TestOf_EachKind_IsDescribed(t *testing.T) {
 		`{"type":["string","null"]}`:                           reflect.TypeFor[*string](),
 		`{"type":["array","null"],"items":{"type":"string"}}`:  reflect.TypeFor[[]string](),
 		`{"type":["object","null"],"additionalProperties":{}}`: reflect.TypeFor[map[string]any](),
-		`{"type":"object","properties":{"Addr":{}}}`:           reflect.TypeFor[address](),
 		"": reflect.TypeFor[any](),
 	} {
 		require.Equal(t, want, string(schema.Of(of)), of)
 	}
 	properties := `{"ID":{"type":"integer","format":"int64"},"name":{"type":"string"}}`
 	require.Equal(t, `{"type":"object","properties":`+properties+`}`, string(schema.Of(reflect.TypeFor[embedding]())))
-	require.Nil(t, schema.Of(reflect.TypeFor[quoted]()), "it is written in another way")
-	require.Nil(t, schema.Of(reflect.TypeFor[netip.Addr]()), "it reads itself")
-	require.NotNil(t, schema.Of(reflect.TypeFor[tree]()), "the depth is limited")
+	for _, of := range []reflect.Type{
+		reflect.TypeFor[address](),         // a part of it reads itself
+		reflect.TypeFor[quoted](),          // it is written in another way
+		reflect.TypeFor[netip.Addr](),      // it reads itself
+		reflect.TypeFor[tree](),            // the depth is limited
+		reflect.TypeFor[[4]byte](),         // how it is written depends
+		reflect.TypeFor[fmt.Stringer](),    // it cannot be read at all
+		reflect.TypeFor[map[string]tree](), // too large, too
+	} {
+		name, t2 := schema.TypeOf(schema.Of(of))
+		require.NotEmpty(t, name, of)
+		require.Equal(t, of, t2, "the type itself can tell")
+		require.False(t, schema.Complete(schema.Of(of)))
+	}
+	name, _ := schema.TypeOf(schema.Of(reflect.TypeFor[map[string]any]()))
+	require.Empty(t, name, "anything fits")
 }
 
 func TestCheck_EachValue_FitsIfGoWouldReadIt(t *testing.T) {
