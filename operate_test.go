@@ -17,7 +17,7 @@ import (
 // within returns a context for what should not take long.
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -28,7 +28,7 @@ func eventually(t *testing.T, e *cairn.Engine, run string, holds func(*cairn.Run
 	require.Eventually(t, func() bool {
 		info, err := e.Run(run).Describe(t.Context())
 		return err == nil && holds(info)
-	}, 20*time.Second, 5*time.Millisecond)
+	}, time.Minute, 5*time.Millisecond)
 }
 
 // gate is a workflow of two steps, the first of which is under way until it is let go.

@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,7 +36,9 @@ func TestWorkloads(t *testing.T) {
 				args = append(args, "-postgres", pgtest.URL(t)) // skips, loudly, where there is no PostgreSQL
 			}
 			var out bytes.Buffer
-			require.NoError(t, run(t.Context(), args, &out))
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a run that never ends is described
+			defer cancel()
+			require.NoError(t, run(ctx, args, &out))
 			seen := map[string]bool{}
 			for lines := bufio.NewScanner(&out); lines.Scan(); {
 				var row map[string]any

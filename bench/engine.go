@@ -63,10 +63,14 @@ func stopEngine(ctx context.Context, e *cairn.Engine) error {
 func execute[In, Out any](e *cairn.Engine, w *cairn.Workflow[In, Out], in In) call {
 	return func(ctx context.Context) error {
 		run, err := w.Start(ctx, e, in)
-		if err == nil {
-			_, err = run.Result(ctx)
+		if err != nil {
+			return err
 		}
-		return err
+		if _, err = run.Result(ctx); err != nil { // say what became of a run that never ended
+			info, _ := run.Describe(context.WithoutCancel(ctx))
+			return fmt.Errorf("%s: %w: %+v; engine %+v", run.ID(), err, info, e.Stats())
+		}
+		return nil
 	}
 }
 
