@@ -17,9 +17,9 @@ import (
 // idlePart is the part of its time for which the watcher does not look, at least: 9 of 10.
 const idlePart = 9
 
-// mostPause is the longest pause between two looks at all runs, in intervals of [Config.Poll]: one look that the database
-// held up must not hold up the next ones.
-const mostPause = 10
+// mostPause is the longest pause because of a look that took long: if the database held it up, it must not hold up the
+// next ones.
+const mostPause = 10 * time.Second
 
 // owns reports whether this process executes a run and owns it. The lock is held.
 func (e *Engine) owns(key store.RunKey) bool {
@@ -127,7 +127,7 @@ func (e *Engine) watchWhileAsked() {
 		took := time.Since(began)
 		free = time.Now().Add(idlePart * took)
 		if all {
-			regular = time.Now().Add(min(max(e.cfg.Poll, idlePart*took), mostPause*e.cfg.Poll))
+			regular = time.Now().Add(max(e.cfg.Poll, min(idlePart*took, mostPause)))
 		}
 	}
 }
