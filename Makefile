@@ -75,10 +75,10 @@ fmt: $(LINT) ## Format all Go code
 
 .PHONY: test
 test: export CAIRN_REQUIRE_POSTGRES := 1
-test: export TMPDIR := $(shell scripts/tmpdir.sh)
 test: setup lint test/unit test/store test/sim test/torture test/fuzz ## Everything a change must pass: setup, lint, unit, store, sim, torture, fuzz
 
 .PHONY: test/unit
+test/unit: export TMPDIR := $(shell scripts/tmpdir.sh)
 test/unit: $(PGRUN) ## Test all packages but those below, with the race detector
 	@$(call packages,unit) $(TIMED) $@ $(PGRUN) -- go test $(RACE) $(PARALLEL) -skip '$(CRASHES)' -timeout 9m $(TESTFLAGS) $$packages
 

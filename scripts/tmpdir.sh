@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tmpdir.sh: print where tests put their databases: in memory if this machine has 4 GiB to spare there, because thousands of
-# throw-away databases need no disk. Whoever sets TMPDIR decides it.
+# tmpdir.sh: print where tests above the stores put their databases: in memory if this machine has 4 GiB to spare there,
+# because hundreds of throw-away databases need no disk. Whoever sets TMPDIR decides it.
 set -euo pipefail
 
 memory=/dev/shm
