@@ -44,7 +44,7 @@ func (b *Branch) Poll(s PollSpec, check Check) (journal.Payload, error) {
 	}
 	m := b.recall(key, kindWait)
 	if m != nil {
-		b.compareInput(key, m, given{kindWait, s.Name, s.Key, s.Input, s.Digest, s.Same})
+		b.compareInput(key, m, given{kindPoll, s.Name, s.Key, s.Input, s.Digest, s.Same})
 	}
 	if m != nil && m.completed != 0 {
 		b.saw(m.at)
