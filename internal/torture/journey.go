@@ -72,7 +72,8 @@ func (g *guide) mistake(ctx cairn.Context, o *order, i int) error {
 	return err
 }
 
-func newGuide(d *diary) *guide {
+// newGuide returns a guide. One that is mistaken has a mistake in its code for a while: its runs are parked.
+func newGuide(d *diary, mistaken bool) *guide {
 	g := &guide{diary: d, journey: cairn.Declare[order, string](journeyName)}
 	// A kill can cost an attempt, and a journey must not fail for want of them.
 	patient := cairn.RetryPolicy{Attempts: 10_000, First: 5 * time.Millisecond, Max: 50 * time.Millisecond, Never: []cairn.Code{errDeclined.Code}}
@@ -81,7 +82,7 @@ func newGuide(d *diary) *guide {
 		v, err := g.do(ctx, t)
 		return unreadable(v), err
 	}).Retry(patient)
-	if rand.IntN(4) == 0 {
+	if mistaken {
 		g.buggy = time.Now().Add(buggyFor)
 	}
 	g.look = cairn.NewPoll("look", 20*time.Millisecond, func(_ context.Context, v int64) (int64, bool, error) {

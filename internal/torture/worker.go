@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -52,8 +53,10 @@ func (m *member) args(role string) []string {
 	}
 }
 
-// Worker is the life of a worker: it executes runs until ctx ends.
-func Worker(ctx context.Context, args []string) error {
+// Worker is the life of a worker: it executes runs until ctx ends. One in four has a mistake in its code for a while.
+func Worker(ctx context.Context, args []string) error { return worker(ctx, args, rand.IntN(4) == 0) }
+
+func worker(ctx context.Context, args []string, mistaken bool) error {
 	m, err := memberFlags("worker", args)
 	if err != nil {
 		return err
@@ -62,7 +65,7 @@ func Worker(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	eng, st, err := m.engine(ctx, newGuide(d).journey)
+	eng, st, err := m.engine(ctx, newGuide(d, mistaken).journey)
 	if ctx.Err() != nil {
 		return nil // it was stopped before there was a database
 	}
