@@ -77,16 +77,7 @@ func (m *mixed) finish(t *testing.T, e *cairn.Engine, in string) (*cairn.Run[str
 // mail sends to a run when it waits for that.
 func (m *mixed) mail(t *testing.T, e *cairn.Engine, run, text string) {
 	t.Helper()
-	token := ""
-	eventually(t, e, run, func(info *cairn.RunInfo) bool {
-		for _, w := range info.Waits {
-			if w.Kind == "hook" {
-				token = w.Token
-			}
-		}
-		return token != ""
-	})
-	require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, token, text))
+	require.NoError(t, cairn.NewHook[string]("sent").Send(t.Context(), e, waitsForHook(t, e, run), text))
 }
 
 // A fork does the step from which on it begins, and what came later, and nothing else.
@@ -243,6 +234,57 @@ func TestForkOpensHooksAnew(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "ab", out)
 	})
+}
+
+// A hook that a fork keeps takes the same type as in the source: what does not fit is refused to its sender.
+func TestFork_HookIsKept_GarbageIsRefused(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		numbers, step := cairn.NewHook[int]("numbers"), text(&sync.Map{})
+		wf := cairn.NewWorkflow("sum", func(ctx cairn.Context, _ struct{}) (int, error) {
+			open, err := numbers.Open(ctx)
+			if err != nil {
+				return 0, err
+			}
+			a, err := open.Receive(ctx)
+			if err != nil {
+				return 0, err
+			}
+			if _, err := step.Do(ctx, "again"); err != nil {
+				return 0, err
+			}
+			b, err := open.Receive(ctx)
+			return a + b, err
+		})
+		e := start(wf)
+		source, err := wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		token := waitsForHook(t, e, source.ID())
+		require.NoError(t, numbers.Send(t.Context(), e, token, 1))
+		eventually(t, e, source.ID(), func(*cairn.RunInfo) bool { return len(stepsDone(t, e, source.ID())) == 1 })
+		fork, err := wf.Fork(t.Context(), e, source.ID(), cairn.Fork{From: "text"})
+		require.NoError(t, err)
+		token = waitsForHook(t, e, fork.ID())
+		require.ErrorContains(t, e.SendJSON(t.Context(), token, []byte(`"two"`)), "value_refused")
+		require.NoError(t, e.SendJSON(t.Context(), token, []byte(`2`)))
+		sum, err := fork.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, 3, sum)
+	})
+}
+
+// waitsForHook waits until a run waits for a hook, and returns the token.
+func waitsForHook(t *testing.T, e *cairn.Engine, run string) (token string) {
+	t.Helper()
+	eventually(t, e, run, func(info *cairn.RunInfo) bool {
+		for _, w := range info.Waits {
+			if w.Kind == "hook" {
+				token = w.Token
+			}
+		}
+		return token != ""
+	})
+	return token
 }
 
 // A run with as many attributes as are allowed can be forked: the one of the engine does not count.

@@ -298,7 +298,9 @@ func (p *forkPlan) copyOf(e *Event, key string) (Data, error) {
 			return nil, nil //nolint:nilnil // it is not kept
 		}
 		token, err := p.spec.NewToken()
-		return &HookCreated{Token: token, SingleUse: d.SingleUse, Webhook: d.Webhook, System: d.System, Metadata: d.Metadata}, err
+		return &HookCreated{
+			Token: token, SingleUse: d.SingleUse, ExpiresAt: d.ExpiresAt, Webhook: d.Webhook, System: d.System, Schema: d.Schema, Metadata: d.Metadata,
+		}, err
 	case *HookReceived:
 		if early && key != "" {
 			p.moved[e.Seq] = p.kept + forkBirth + 1
