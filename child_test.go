@@ -54,6 +54,7 @@ func TestAParentLeavesChildrenBehind(t *testing.T) {
 func TestTheChildOfALoser(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
+		decide := cairn.NewHook[int]("decide").Token("decide")
 		child := cairn.NewWorkflow("child", func(ctx cairn.Context, _ int) (int, error) { return 0, cairn.Sleep(ctx, time.Hour) })
 		parent := cairn.NewWorkflow("parent", func(ctx cairn.Context, token string) (int, error) {
 			slow, err := cairn.Go(ctx, "slow", func(ctx cairn.Context) (int, error) {
@@ -65,7 +66,7 @@ func TestTheChildOfALoser(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			quick, err := cairn.Go(ctx, "quick", func(ctx cairn.Context) (int, error) { return 0, cairn.Sleep(ctx, 300*time.Millisecond) })
+			quick, err := cairn.Go(ctx, "quick", func(ctx cairn.Context) (int, error) { return decide.Wait(ctx) })
 			if err != nil {
 				return 0, err
 			}
@@ -86,9 +87,11 @@ func TestTheChildOfALoser(t *testing.T) {
 			}
 			return n
 		}
-		require.Eventually(t, func() bool { return states()[cairn.StatusCancelled] == 1 }, 10*time.Second, 5*time.Millisecond)
-		require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(t.Context(), e, "go", 7) == nil }, 10*time.Second, 5*time.Millisecond)
-		out, err := run.Result(t.Context())
+		require.Eventually(t, func() bool { return states()[cairn.StatusRunning] == 2 }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return decide.Send(t.Context(), e, "decide", 1) == nil }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return states()[cairn.StatusCancelled] == 1 }, time.Minute, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return cairn.NewHook[int]("sent").Send(t.Context(), e, "go", 7) == nil }, time.Minute, 5*time.Millisecond)
+		out, err := run.Result(within(t))
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
 		require.Equal(t, map[cairn.Status]int{cairn.StatusCancelled: 1, cairn.StatusRunning: 1}, states())
