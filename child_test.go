@@ -173,7 +173,7 @@ func TestAChildUnderADeadline(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, start starter) {
 		long := stubborn()
-		short := cairn.NewWorkflow("short", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, 300*time.Millisecond) })
+		short := cairn.NewWorkflow("short", func(ctx cairn.Context, n int) (int, error) { return n, cairn.Sleep(ctx, 2*time.Second) })
 		nobody := cairn.NewWorkflow("nobody", func(cairn.Context, int) (int, error) { return 0, nil })
 		within := func(ctx cairn.Context, f func(cairn.Context) error) (bool, error) {
 			limited, stop := cairn.WithTimeout(ctx, 100*time.Millisecond)
