@@ -230,6 +230,7 @@ func (s *step) try() (out journal.Payload, began journal.Time, recorded bool, er
 	}
 	x.barrier(s.b.line)
 	if !x.eng.alive(x.me) { // this process may have been declared dead: it begins nothing
+		x.eng.reborn(x.me) // and frees the run: with nothing left to execute, the heart would not notice
 		x.leave(ErrStopped)
 		runtime.Goexit()
 	}
