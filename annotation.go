@@ -48,8 +48,14 @@ func Annotations(list ...Annotation) StartOption {
 // whether the attempt succeeds or fails. If the outcome is not recorded, for example because another process took the
 // run over, the annotation is not recorded either. In a workflow it is recorded once, as a step of its own.
 func Annotate(ctx context.Context, a Annotation) error {
-	d, err := a.encode()
 	c, inWorkflow := ctx.(Context)
+	if inWorkflow {
+		// What cannot be stored is a mistake of the code, like the input of a step.
+		if _, err := c.branch().Encode("the value of annotation "+a.Name, a.Value); err != nil {
+			return err
+		}
+	}
+	d, err := a.encode()
 	if err != nil && inWorkflow && cairnerr.CodeOf(err) == cairnerr.CodeMalformed {
 		return c.branch().Halt(cairnerr.AsError(err))
 	}

@@ -87,6 +87,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
+	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/store"
 	"github.com/cairn-workflow/cairn/observe"
 )
@@ -166,6 +167,32 @@ type Config struct {
 	Observe observe.Hooks
 }
 
+// minLease is the shortest lease. A shorter one would expire while the database answers.
+const minLease = 10 * time.Millisecond
+
+// mistakes returns all that is wrong with the numbers.
+func (c *Config) mistakes() (mistakes []error) {
+	mistake := func(format string, args ...any) {
+		mistakes = append(mistakes, cairnerr.Errorf(cairnerr.CodeMalformed, format, args...))
+	}
+	if c.Lease != 0 && c.Lease < minLease {
+		mistake("Config.Lease is %s: it must be at least %s", c.Lease, minLease)
+	}
+	if c.Poll < 0 {
+		mistake("Config.Poll is %s: it must not be negative", c.Poll)
+	}
+	if c.MaxActive < 0 {
+		mistake("Config.MaxActive is %d: it must not be negative", c.MaxActive)
+	}
+	if k := c.KeepLogs; k != nil && (k.MaxLines < 0 || k.MaxBytes < 0) {
+		mistake("Config.KeepLogs has a negative limit")
+	}
+	if err := journal.CheckText("Config.Build", c.Build, journal.MaxName); err != nil {
+		mistakes = append(mistakes, err)
+	}
+	return mistakes
+}
+
 // New starts an engine with the workflows that it can execute.
 func New(ctx context.Context, st Store, workflows ...Definition) (*Engine, error) {
 	return NewWith(ctx, st, Config{}, workflows...)
@@ -180,6 +207,7 @@ func NewWith(ctx context.Context, st Store, cfg Config, workflows ...Definition)
 	}
 	d.Add(workflows...)
 	d.mistakes = append(d.mistakes, engine.CheckWorkflows(d.workflows)...)
+	d.mistakes = append(d.mistakes, cfg.mistakes()...)
 	d.mistakes = append(d.mistakes, engine.CheckNamespaces(cmp.Or(cfg.Namespace, "default"), cfg.Namespaces)...)
 	if err := errors.Join(d.mistakes...); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ type RunInfo struct {
 	Status   Status `json:"status"`
 	// Phase says more about a run that has not ended; "": it is pending, or a process executes it.
 	Phase Phase `json:"phase,omitempty"`
-	// Reason and Actor say why, and by whom, a run is parked or paused, is asked to stop, or was cancelled.
+	// Reason and Actor say why, and by whom, a run is parked or paused, was asked to stop, or was cancelled.
 	Reason     string            `json:"reason,omitempty"`
 	Actor      string            `json:"actor,omitempty"`
 	CreatedAt  time.Time         `json:"createdAt"`
@@ -87,7 +87,7 @@ func (r *RunInfo) value(p journal.Payload, into any, what string) error {
 
 // Wait is something that a run waits for, or a long step that is under way.
 type Wait struct {
-	Kind    string    `json:"kind"`            // "sleep", "timeout", "deadline", "poll", "hook", "child", "retry", "step", or "start" for a run that begins later
+	Kind    string    `json:"kind"`            // "sleep", "timeout", "deadline", "cleanup", "poll", "hook", "child", "retry", "step", or "start" for a run that begins later
 	Key     string    `json:"key,omitempty"`   // which one: the branch, the name, and which use of it
 	Until   time.Time `json:"until,omitzero"`  // zero: not by time
 	Token   string    `json:"token,omitempty"` // of a hook
@@ -133,9 +133,10 @@ func newRunInfo(run *journal.Run) *RunInfo {
 	return info
 }
 
-// explain adds why a run that has not ended is in its phase.
+// explain adds why a run is in its phase, and who asked one to stop that has come to another end since.
 func (r *RunInfo) explain(now engine.Situation) {
 	switch {
+	case r.Status == StatusCancelled: // it knows why
 	case now.Parked != nil:
 		r.Error, r.Actor = now.Parked.Error, now.Parked.Actor
 		if r.Error != nil {

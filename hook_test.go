@@ -309,6 +309,51 @@ func TestSend_TypeDecodesItself_GarbageIsRefused(t *testing.T) {
 	})
 }
 
+// panicky is a type whose decoder panics.
+type panicky struct{ V int }
+
+// UnmarshalJSON panics.
+func (*panicky) UnmarshalJSON([]byte) error { panic("a bug in a decoder") }
+
+// TestSend_UnreadableValue_IsRefused sends values that look as if they fit, and cannot be read into the hook's type.
+func TestSend_UnreadableValue_IsRefused(t *testing.T) {
+	t.Parallel()
+	type part struct {
+		A any
+		M map[string]any
+	}
+	onEveryStore(t, func(t *testing.T, open func(...cairn.Definition) *cairn.Engine) {
+		refuses(t, open, cairn.NewHook[any]("any"), `1`, `1e400`, `-1e999`, `[[1e400]]`)
+		refuses(t, open, cairn.NewHook[part]("part"), `{"A":1,"M":{"n":1e300}}`, `{"A":1e999}`, `{"M":{"n":[1e999]}}`)
+		refuses(t, open, cairn.NewHook[json.Number]("number"), `18446744073709551616`, `"x"`, `""`, `{}`)
+		refuses(t, open, cairn.NewHook[struct{ N json.Number }]("numbers"), `{"N":1.50}`, `{"N":"x"}`)
+		refuses(t, open, cairn.NewHook[map[netip.Addr]int]("addresses"), `{"127.0.0.1":1}`, `{"1.2":1}`)
+		refuses(t, open, cairn.NewHook[map[bool]int]("bools"), ``, `{"maybe":1}`)
+		refuses(t, open, cairn.NewHook[panicky]("panics"), ``, `{"V":1}`)
+	})
+}
+
+// refuses sends garbage to a hook, and then a value that fits, if there is one.
+func refuses[T any](t *testing.T, open func(...cairn.Definition) *cairn.Engine, hook cairn.Hook[T], fits string, garbage ...string) {
+	t.Helper()
+	wf := cairn.NewWorkflow("takes "+hook.Name(), func(ctx cairn.Context, _ int) (T, error) { return hook.Token(hook.Name()).Wait(ctx) })
+	e := open(wf)
+	run, err := wf.Start(t.Context(), e, 0)
+	require.NoError(t, err)
+	waitsFor(t, e, run.ID(), hook.Name())
+	for _, text := range garbage {
+		err := e.SendJSON(t.Context(), hook.Name(), json.RawMessage(text))
+		require.Equal(t, cairnerr.CodeValueRefused, cairn.CodeOf(err), "%s: %s: %v", hook.Name(), text, err)
+	}
+	if fits == "" {
+		require.NoError(t, run.Terminate(t.Context(), "enough"))
+		return
+	}
+	require.NoError(t, e.SendJSON(t.Context(), hook.Name(), json.RawMessage(fits)), hook.Name())
+	_, err = run.Result(within(t))
+	require.NoError(t, err, hook.Name())
+}
+
 // TestSendTo_RepeatedWhileTheNextHookIsOpen_CountsOnce repeats a send to a run that has gone on to its next hook.
 func TestSendTo_RepeatedWhileTheNextHookIsOpen_CountsOnce(t *testing.T) {
 	t.Parallel()

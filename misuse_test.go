@@ -67,6 +67,16 @@ func TestMisuseOfNew(t *testing.T) {
 	_, err = cairn.NewWith(t.Context(), st, cairn.Config{Namespace: "a\x00b"}, named("w"), named("w"))
 	require.ErrorContains(t, err, "bad namespace")
 	require.ErrorContains(t, err, "two workflows", "all mistakes at once")
+
+	var unmade *cairn.Workflow[int, int]
+	_, err = cairn.NewWith(t.Context(), st, cairn.Config{
+		Lease: time.Nanosecond, Poll: -1, MaxActive: -1, KeepLogs: &cairn.KeepLogs{MaxLines: -1}, Build: "a\x00b",
+	}, unmade, nil)
+	for _, mistake := range []string{
+		"a workflow is nil", "definition 2 of 2 is nil", "Config.Lease is 1ns", "Config.Poll is -1ns", "Config.MaxActive is -1", "Config.KeepLogs", "Config.Build",
+	} {
+		require.ErrorContains(t, err, mistake)
+	}
 }
 
 func TestMisuseFromOutside(t *testing.T) {
@@ -149,6 +159,17 @@ func TestMisuseInside(t *testing.T) {
 		}},
 		"an input that cannot be stored": {code: "encode_failed", text: "func()", parks: true, do: func(ctx cairn.Context) error {
 			_, err := cairn.NewStep("s", func(context.Context, func()) (int, error) { return 1, nil }).Do(ctx, func() {})
+			return err
+		}},
+		"an annotation that cannot be stored": {code: "encode_failed", text: "chan int", parks: true, do: func(ctx cairn.Context) error {
+			return cairn.Annotate(ctx, cairn.Annotation{Name: "n", Value: make(chan int)})
+		}},
+		"an inline step without a function": {code: "malformed", text: "no function", parks: true, do: func(ctx cairn.Context) error {
+			_, err := cairn.Do[int](ctx, "s", nil)
+			return err
+		}},
+		"a step without a function": {code: "malformed", text: "no function", parks: true, do: func(ctx cairn.Context) error {
+			_, err := cairn.NewStep[int, int]("s", nil).Do(ctx, 1)
 			return err
 		}},
 		"a result that is too large": {code: "payload_too_large", do: func(ctx cairn.Context) error {

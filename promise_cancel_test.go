@@ -161,3 +161,27 @@ func TestACancelWithManyErrors(t *testing.T) {
 		require.ErrorIs(t, err, cairn.ErrCancelled)
 	})
 }
+
+// A run that was asked to stop and came to another end says who asked, and why.
+func TestCancel_RunEndsInAnotherWay_SaysWhoAsked(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		wf := cairn.NewWorkflow("w", func(ctx cairn.Context, fails bool) (int, error) {
+			if err := cairn.Sleep(ctx, time.Hour); err == nil || !fails {
+				return 0, nil
+			}
+			return 0, errDeclined
+		})
+		e := start(wf)
+		for fails, status := range map[bool]cairn.Status{true: cairn.StatusFailed, false: cairn.StatusCompleted} {
+			run, err := wf.Start(t.Context(), e, fails)
+			require.NoError(t, err)
+			require.NoError(t, run.By("ada").Cancel(t.Context(), "too dear"))
+			info, err := run.Wait(within(t))
+			require.NoError(t, err)
+			require.Equal(t, status, info.Status)
+			require.Equal(t, "too dear", info.Reason)
+			require.Equal(t, "ada", info.Actor)
+		}
+	})
+}

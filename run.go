@@ -69,7 +69,9 @@ func (h *RunHandle) Wait(ctx context.Context) (*RunInfo, error) {
 // Cancel asks the run to stop. Its Context ends; the run can still clean up: see [Cleanup]. Its children are asked to
 // stop too.
 //
-// A run that is parked is resumed for its clean-up. If its code still cannot go on, the run ends without clean-up.
+// A run that is parked is resumed for its clean-up. If its code still cannot go on, the run ends without clean-up. If it
+// turns out only after the cancel that the code cannot go on, the run is parked, and goes on with its clean-up when the
+// code is fixed; another Cancel ends it.
 func (h *RunHandle) Cancel(ctx context.Context, reason string) error {
 	return h.change(ctx, "Cancel", func() error { return h.e.inner.Cancel(ctx, h.id, reason, h.actor) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
@@ -71,6 +72,9 @@ func (s Step[In, Out]) Do(ctx Context, in In, opts ...StepOption) (Out, error) {
 		return out, err
 	}
 	spec.Same = same[In]
+	if fn == nil {
+		return runStep[Out](ctx, spec, opts, nil)
+	}
 	return runStep(ctx, spec, opts, func(ctx context.Context) (Out, error) { return fn(ctx, in) })
 }
 
@@ -87,6 +91,9 @@ func runStep[Out any](ctx Context, spec engine.StepSpec, opts []StepOption, fn f
 		o.stepOption(&spec)
 	}
 	var out Out
+	if fn == nil {
+		return out, ctx.branch().Halt(cairnerr.Errorf(cairnerr.CodeMalformed, "step %q has no function", spec.Name))
+	}
 	spec.Into = &out
 	_, err := ctx.branch().Step(spec, func(ctx context.Context, info engine.StepInfo) (journal.Payload, error) {
 		v, err := fn(engine.WithInfo(ctx, info))

@@ -36,6 +36,10 @@ func (w *Workflow[In, Out]) Name() string { return w.name }
 
 // Define implements [Definition].
 func (w *Workflow[In, Out]) Define(d *Definer) {
+	if w == nil {
+		d.Refuse(cairnerr.Errorf(cairnerr.CodeMalformed, "a workflow is nil"))
+		return
+	}
 	if w.fn == nil {
 		d.Refuse(cairnerr.Errorf(cairnerr.CodeMalformed, "workflow %q was declared and has no function: call Bind before New", w.name))
 		return

@@ -315,13 +315,13 @@ type jsonRun struct {
 	Workflow   string            `json:"workflow"`
 	Status     string            `json:"status"`
 	Phase      string            `json:"phase,omitempty"`
-	CreatedAt  string            `json:"created_at"`
-	StartedAt  string            `json:"started_at,omitempty"`
-	EndedAt    string            `json:"ended_at,omitempty"`
-	ParentID   string            `json:"parent_id,omitempty"`
-	RootID     string            `json:"root_id,omitempty"`
-	ForkOfID   string            `json:"fork_of_id,omitempty"`
-	StartKey   string            `json:"start_key,omitempty"`
+	CreatedAt  string            `json:"createdAt"`
+	StartedAt  string            `json:"startedAt,omitempty"`
+	EndedAt    string            `json:"endedAt,omitempty"`
+	ParentID   string            `json:"parentId,omitempty"`
+	RootID     string            `json:"rootId,omitempty"`
+	ForkOfID   string            `json:"forkOfId,omitempty"`
+	StartKey   string            `json:"startKey,omitempty"`
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 

@@ -319,7 +319,7 @@ type jsonShown struct {
 	Actor   string     `json:"actor,omitempty"`
 	Error   *jsonError `json:"error,omitempty"`
 	Stack   string     `json:"stack,omitempty"` // of the error
-	CleanUp *jsonError `json:"clean_up,omitempty"`
+	CleanUp *jsonError `json:"cleanUp,omitempty"`
 	Waits   []jsonWait `json:"waits,omitempty"`
 	Steps   []jsonStep `json:"steps,omitempty"`
 }

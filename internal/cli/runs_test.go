@@ -221,7 +221,7 @@ func TestRunsShow_Cancelled_ShowsCleanUp(t *testing.T) {
 	require.NoError(t, err)
 	for format, wanted := range map[string]string{
 		"--json=false": `(?m)^reason +too dear\n(.*\n)*actor +ada\nclean-up +.*the refund was refused`,
-		"--json":       `"reason":"too dear","actor":"ada",.*"clean_up":{"code":"\w+","message":".*the refund was refused`,
+		"--json":       `"reason":"too dear","actor":"ada",.*"cleanUp":{"code":"\w+","message":".*the refund was refused`,
 	} {
 		var out, errs bytes.Buffer
 		args := []string{"runs", "show", run.ID(), format, "--store", address}

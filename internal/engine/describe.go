@@ -32,7 +32,7 @@ const (
 	timeoutOf   = "timeout of "
 )
 
-// Situation is what a run that has not ended is doing. It is empty for one that has.
+// Situation is what a run that has not ended is doing. For one that has, it only says whether it was asked to stop.
 type Situation struct {
 	Waits   []WaitingFor
 	Parked  *journal.RunParked       // nil: it is not parked
@@ -42,13 +42,26 @@ type Situation struct {
 // Situation returns what a run is doing. It is read from the journal, and from memory where this process executes the run.
 func (e *Engine) Situation(ctx context.Context, run journal.ID) (Situation, error) {
 	j, err := e.store.Journal(ctx, e.namespace, run, 0)
-	if err != nil || j.Run.Status.Terminal() { // also if an execution here has not noticed yet
+	if err != nil {
 		return Situation{}, err
+	}
+	if j.Run.Status.Terminal() { // also if an execution here has not noticed yet
+		return Situation{Request: requestIn(j)}, nil
 	}
 	s := SituationIn(j, e.now())
 	s.Waits = e.withProgress(run, s.Waits)
 	e.explainChildren(ctx, s.Waits)
 	return s, nil
+}
+
+// requestIn returns how a run was asked to stop, nil: it was not.
+func requestIn(j *store.Journal) *journal.CancelRequested {
+	for i := range j.Events {
+		if d, ok := j.Events[i].Data.(*journal.CancelRequested); ok {
+			return d
+		}
+	}
+	return nil
 }
 
 // explainChildren says of children that are waited for, and are parked, why.

@@ -124,8 +124,9 @@ func (b *Branch) decode(what, key string, p journal.Payload, into any) error {
 		return nil
 	}
 	reflect.ValueOf(into).Elem().SetZero()
-	return b.misused(cairnerr.Errorf(cairnerr.CodeDecode, "%s cannot be decoded: fix the code and resume the run, or fork it: %w", what, err).
-		With(detailPlace, key).With(detailRecorded, payload.Describe(p)).With(detailWanted, reflect.TypeOf(into).Elem().String()))
+	recorded, wanted := payload.Describe(p), reflect.TypeOf(into).Elem().String()
+	return b.misused(cairnerr.Errorf(cairnerr.CodeDecode, "%s cannot be decoded: %s is recorded, and the code wants %s: fix the code and resume the run, or fork it: %w",
+		what, recorded, wanted, err).With(detailPlace, key).With(detailRecorded, recorded).With(detailWanted, wanted))
 }
 
 // Decode reads a value that the run was given: its input.

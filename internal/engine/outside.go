@@ -122,7 +122,17 @@ func checkByType(p journal.Payload, wanted []byte) error {
 		return cairnerr.Errorf(cairnerr.CodeValueRefused, "the hook takes a %s, which decodes itself: only a program that has this type can check the value. "+
 			"Send it from there", name)
 	}
-	if err := payload.Decode(p, reflect.New(t).Interface()); err != nil {
+	return readable(p, reflect.New(t).Interface())
+}
+
+// readable refuses a payload that cannot be decoded. A type that decodes itself may also panic.
+func readable(p journal.Payload, into any) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = cairnerr.Errorf(cairnerr.CodeValueRefused, "the value does not fit: its type panics: %v", panicked)
+		}
+	}()
+	if err := payload.Decode(p, into); err != nil {
 		return cairnerr.Errorf(cairnerr.CodeValueRefused, "the value does not fit: %w", err)
 	}
 	return nil

@@ -22,6 +22,7 @@ var (
 	decodingMode = must(cbor.DecOptions{
 		DefaultMapType:   reflect.TypeFor[map[string]any](),
 		IntDec:           cbor.IntDecConvertSignedOrBigInt,
+		BigIntDec:        cbor.BigIntDecodePointer, // which encoding/json can write
 		MaxArrayElements: math.MaxInt32,
 		MaxMapPairs:      math.MaxInt32,
 		MaxNestedLevels:  2 * MaxDepth, // a tag counts as a level, too, and so does what is in a json.RawMessage

@@ -101,8 +101,6 @@ func zeroIfEmpty(digits string) string {
 // dynamicNumber returns a number of JSON as it is in an empty interface.
 func dynamicNumber(n json.Number) (any, error) {
 	switch v := numberOf(string(n)).(type) {
-	case *big.Int:
-		return *v, nil
 	case cbor.Tag:
 		return nearest(string(n))
 	default:

@@ -133,7 +133,7 @@ func (c *Codec) wrap(plain []byte) (journal.Payload, error) {
 }
 
 // Decode reads an envelope into v, which must be a pointer. In an empty interface, maps become map[string]any and lists
-// []any. A whole number becomes an int64, or a big.Int if it does not fit: it keeps its digits. Other numbers become
+// []any. A whole number becomes an int64, or a *big.Int if it does not fit: it keeps its digits. Other numbers become
 // float64.
 //
 // A json.RawMessage, wherever it is in v, gets the stored value as compact JSON; null gives nil. A json.Number gets the

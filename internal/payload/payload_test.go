@@ -92,7 +92,7 @@ func TestDecodeIntoAny(t *testing.T) {
 	for name, test := range map[string]struct{ in, want any }{
 		"nil":    {nil, nil},
 		"int":    {uint8(7), int64(7)},
-		"huge":   {uint64(math.MaxUint64), *new(big.Int).SetUint64(math.MaxUint64)},
+		"huge":   {uint64(math.MaxUint64), new(big.Int).SetUint64(math.MaxUint64)},
 		"bytes":  {[]byte("raw"), []byte("raw")},
 		"struct": {order{ID: "o"}, map[string]any{"id": "o", "amount": int64(0), "at": nil}},
 		"nested": {map[string]any{"a": map[string]int{"b": 1}}, map[string]any{"a": map[string]any{"b": int64(1)}}},

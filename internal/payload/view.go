@@ -74,6 +74,8 @@ func viewable(v any, mode jsonMode) (any, error) {
 		return fmt.Sprint(v), nil
 	case time.Time:
 		return v.Format(time.RFC3339Nano), nil
+	case *big.Int:
+		return json.Number(v.String()), nil
 	case big.Int:
 		return json.Number(v.String()), nil
 	case cbor.Tag:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
+	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
 // Check refuses a JSON value that does not fit a schema; nil: anything fits. The error names all places where it does not.
@@ -48,6 +49,10 @@ func (n *node) check(path string, v any, wrong *[]string) {
 		*wrong = append(*wrong, fmt.Sprintf("%s is %s, and should be %s", path, kind, strings.Join(n.Type, " or ")))
 		return
 	}
+	if n.Format == anything && !becomesGo(v) {
+		*wrong = append(*wrong, path+" has a number that is too large")
+		return
+	}
 	if readable := formats[n.Format]; readable != nil && kind != "null" && !readable(fmt.Sprint(v)) {
 		*wrong = append(*wrong, fmt.Sprintf("%s is %.40v, and should be %s", path, v, n.Format))
 		return
@@ -79,6 +84,16 @@ var formats = map[string]func(text string) bool{
 	"float32": float(32), "float64": float(64),
 	"byte":      func(text string) bool { _, err := base64.StdEncoding.DecodeString(text); return err == nil },
 	"date-time": func(text string) bool { return new(time.Time).UnmarshalText([]byte(text)) == nil },
+}
+
+// becomesGo reports whether a value can be read into an empty interface.
+func becomesGo(v any) bool {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return false
+	}
+	p, err := payload.FromJSON(text)
+	return err == nil && payload.Decode(p, new(any)) == nil
 }
 
 func signed(bits int) func(string) bool {

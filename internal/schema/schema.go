@@ -36,6 +36,9 @@ type node struct {
 	opaque bool // what this part takes is not known here
 }
 
+// anything is the format of a part that becomes what fits it: numbers become Go numbers, and must not be too large.
+const anything = "any"
+
 // types are the kinds of values that a schema takes: one is written as a text, several as an array.
 type types []string
 
@@ -116,8 +119,13 @@ var decoders = []reflect.Type{
 }
 
 func describe(t reflect.Type, depth int) node {
-	if t == reflect.TypeFor[time.Time]() {
+	switch t {
+	case reflect.TypeFor[time.Time]():
 		return node{Type: types{"string"}, Format: "date-time"}
+	case reflect.TypeFor[*time.Time]():
+		return node{Type: types{"string", "null"}, Format: "date-time"}
+	case reflect.TypeFor[json.Number]():
+		return node{Type: types{"number"}}
 	}
 	if depth == 0 || slices.ContainsFunc(decoders, func(d reflect.Type) bool { return t.Implements(d) || reflect.PointerTo(t).Implements(d) }) {
 		return node{opaque: t != reflect.TypeFor[json.RawMessage]()}
@@ -144,8 +152,13 @@ func describe(t reflect.Type, depth int) node {
 		return object(t, depth)
 	case reflect.Struct:
 		return structure(t, depth)
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			return node{Format: anything}
+		}
+		return node{opaque: true}
 	default:
-		return node{opaque: t.Kind() != reflect.Interface || t.NumMethod() > 0}
+		return node{opaque: true}
 	}
 }
 
@@ -170,8 +183,11 @@ func array(t reflect.Type, depth int) node {
 func object(t reflect.Type, depth int) node {
 	values := describe(t.Elem(), depth-1)
 	n := orNull(node{Type: types{"object"}, Additional: &values})
-	if key := describe(t.Key(), depth-1); slices.Equal(key.Type, types{"integer"}) {
+	switch key := describe(t.Key(), depth-1); {
+	case slices.Equal(key.Type, types{"integer"}):
 		n.Keys = &key
+	case !slices.Equal(key.Type, types{"string"}) || key.Format != "":
+		return node{opaque: true} // what a text is as such a key, only the type can tell
 	}
 	return n
 }

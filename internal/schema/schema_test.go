@@ -40,17 +40,20 @@ type quoted struct {
 func TestOf_EachKind_IsDescribed(t *testing.T) {
 	t.Parallel()
 	for want, of := range map[string]reflect.Type{
-		`{"type":"boolean"}`:                                   reflect.TypeFor[bool](),
-		`{"type":"string"}`:                                    reflect.TypeFor[string](),
-		`{"type":"integer","format":"int64"}`:                  reflect.TypeFor[int](),
-		`{"type":"integer","format":"uint8"}`:                  reflect.TypeFor[uint8](),
-		`{"type":"number","format":"float32"}`:                 reflect.TypeFor[float32](),
-		`{"type":"string","format":"date-time"}`:               reflect.TypeFor[time.Time](),
-		`{"type":["string","null"],"format":"byte"}`:           reflect.TypeFor[[]byte](),
-		`{"type":["string","null"]}`:                           reflect.TypeFor[*string](),
-		`{"type":["array","null"],"items":{"type":"string"}}`:  reflect.TypeFor[[]string](),
-		`{"type":["object","null"],"additionalProperties":{}}`: reflect.TypeFor[map[string]any](),
-		"": reflect.TypeFor[any](),
+		`{"type":"boolean"}`:                                                 reflect.TypeFor[bool](),
+		`{"type":"string"}`:                                                  reflect.TypeFor[string](),
+		`{"type":"integer","format":"int64"}`:                                reflect.TypeFor[int](),
+		`{"type":"integer","format":"uint8"}`:                                reflect.TypeFor[uint8](),
+		`{"type":"number","format":"float32"}`:                               reflect.TypeFor[float32](),
+		`{"type":"string","format":"date-time"}`:                             reflect.TypeFor[time.Time](),
+		`{"type":["string","null"],"format":"byte"}`:                         reflect.TypeFor[[]byte](),
+		`{"type":["string","null"]}`:                                         reflect.TypeFor[*string](),
+		`{"type":["array","null"],"items":{"type":"string"}}`:                reflect.TypeFor[[]string](),
+		`{"type":["object","null"],"additionalProperties":{"format":"any"}}`: reflect.TypeFor[map[string]any](),
+		`{"type":"number"}`:                                                  reflect.TypeFor[json.Number](),
+		`{"type":["string","null"],"format":"date-time"}`:                    reflect.TypeFor[*time.Time](),
+		`{"format":"any"}`:                                                   reflect.TypeFor[any](),
+		"":                                                                   reflect.TypeFor[json.RawMessage](),
 	} {
 		require.Equal(t, want, string(schema.Of(of)), of)
 	}
@@ -165,7 +168,7 @@ func FuzzCheck(f *testing.F) {
 		Text  string `json:"text"`
 	}
 	of := schema.Of(reflect.TypeFor[value]())
-	seeds := []string{`{"Int":1}`, `{"list":[{"1":255}]}`, `{"At":null,"blob":"eA=="}`, `null`, `{"Ratio":1e39}`, `{} {}`}
+	seeds := []string{`{"Int":1}`, `{"list":[{"1":255}]}`, `{"At":null,"blob":"eA=="}`, `{"At":""}`, `null`, `{"Ratio":1e39}`, `{} {}`}
 	for _, seed := range seeds {
 		f.Add(string(of), seed)
 		f.Add(seed, seed)
