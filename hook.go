@@ -11,7 +11,6 @@ import (
 	"github.com/cairn-workflow/cairn/internal/journal"
 	"github.com/cairn-workflow/cairn/internal/payload"
 	"github.com/cairn-workflow/cairn/internal/schema"
-	"github.com/cairn-workflow/cairn/internal/store"
 )
 
 // Hook is a place where the outside can send values into a run.
@@ -61,6 +60,13 @@ func (h Hook[T]) Token(token string) Hook[T] {
 // Once returns the hook limited to one value: of several senders, one wins.
 func (h Hook[T]) Once() Hook[T] {
 	h.spec.Once = true
+	return h
+}
+
+// Expires returns the hook with a limit on its time, counted from when it is opened: then what is sent to it is refused
+// (hook_expired), and receiving from it fails with [ErrTimeout].
+func (h Hook[T]) Expires(d time.Duration) Hook[T] {
+	h.spec.Expires = within(d)
 	return h
 }
 
@@ -211,29 +217,4 @@ func (e *Engine) AskJSON(ctx context.Context, token string, v json.RawMessage, o
 	var answer json.RawMessage
 	err := e.ask(ctx, target{token: token}, v, nil, opts, &answer)
 	return answer, err
-}
-
-// HookInfo is what a sender may know about a hook.
-type HookInfo struct {
-	RunID     string    `json:"runId"`
-	Name      string    `json:"name"` // with the branch that it is on
-	CreatedAt time.Time `json:"createdAt"`
-	metadata  journal.Payload
-}
-
-// HookInfo describes the hook that has a token.
-func (e *Engine) HookInfo(ctx context.Context, token string) (*HookInfo, error) {
-	h, err := e.inner.Store().HookByToken(ctx, e.inner.Namespace(), token, store.ResolveAll)
-	if err != nil {
-		return nil, err
-	}
-	return &HookInfo{RunID: formatRun(h.Run), Name: h.Key, CreatedAt: h.CreatedAt.Std(), metadata: h.Metadata}, nil
-}
-
-// Metadata decodes the metadata that the workflow gave the hook.
-func (h *HookInfo) Metadata(into any) error {
-	if h.metadata == nil {
-		return nil
-	}
-	return payload.Decode(h.metadata, into)
 }

@@ -2,6 +2,7 @@ package cairn
 
 import (
 	"context"
+	"time"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/internal/engine"
@@ -31,6 +32,12 @@ func (h RequestHook[T, A]) Token(token string) RequestHook[T, A] {
 // Once returns the hook limited to one request; see [Hook.Once].
 func (h RequestHook[T, A]) Once() RequestHook[T, A] {
 	h.spec.Once = true
+	return h
+}
+
+// Expires returns the hook with a limit on its time; see [Hook.Expires].
+func (h RequestHook[T, A]) Expires(d time.Duration) RequestHook[T, A] {
+	h.spec.Expires = within(d)
 	return h
 }
 
@@ -107,11 +114,51 @@ func (h RequestHook[T, A]) AskRun(ctx context.Context, e *Engine, runID string, 
 	return answer, err
 }
 
+// StartAsk starts a run and sends it its first request, in one commit, and waits for the answer. The hook is open
+// before the workflow begins: when the workflow opens it, by its name and without a [Key], the request is there.
+//
+// With a [Key], the call can be repeated: the same key and input give the run that was started before, and the answer
+// that it gave. If that run was started in another way, the request goes to the hook that it has open.
+//
+// The run is returned also if the request was refused, or ctx ended before there was an answer.
+func StartAsk[In, Out, T, A any](
+	ctx context.Context, e *Engine, w *Workflow[In, Out], in In, h RequestHook[T, A], v T, opts ...StartOption,
+) (*Run[Out], A, error) {
+	var answer A
+	req, err := w.request(ctx, "StartAsk", in, opts)
+	if err != nil {
+		return nil, answer, err
+	}
+	first := &engine.FirstRequest{Hook: h.spec, Sending: engine.Sending{Key: req.StartKey, Schema: h.spec.Schema, Same: same[T]}}
+	if first.Payload, err = payload.Encode(v); err != nil {
+		return nil, answer, err
+	}
+	if h.metadata != nil {
+		if first.Hook.Metadata, err = payload.Encode(h.metadata); err != nil {
+			return nil, answer, err
+		}
+	}
+	req.First = first
+	id, receipt, err := e.inner.StartAsk(ctx, req)
+	if id.IsZero() {
+		return nil, answer, err
+	}
+	if err == nil {
+		err = e.answer(ctx, receipt, &answer)
+	}
+	return newRun[Out](e, id), answer, err
+}
+
 func (e *Engine) ask(ctx context.Context, to target, v any, types []byte, opts []SendOption, into any) error {
 	receipt, err := e.send(ctx, to, v, types, opts)
 	if err != nil {
 		return err
 	}
+	return e.answer(ctx, receipt, into)
+}
+
+// answer waits for the answer to a request.
+func (e *Engine) answer(ctx context.Context, receipt engine.Receipt, into any) error {
 	reply, err := e.inner.AwaitReply(ctx, receipt)
 	switch {
 	case err != nil:

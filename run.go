@@ -7,6 +7,7 @@ import (
 
 	"github.com/cairn-workflow/cairn/internal/export"
 	"github.com/cairn-workflow/cairn/internal/journal"
+	"github.com/cairn-workflow/cairn/internal/payload"
 )
 
 // RunHandle is one run, with everything that can be done to it from outside. [Engine.Run] returns it; [Run] adds the
@@ -140,6 +141,20 @@ func (h *RunHandle) Annotations(ctx context.Context, f AnnotationFilter) iter.Se
 // History iterates over what happened to the run, from the beginning.
 func (h *RunHandle) History(ctx context.Context) iter.Seq2[*HistoryEvent, error] {
 	return h.e.history(ctx, h)
+}
+
+// StepResult decodes the result of a step by its key, as [RunHandle.History] has it. A name that is used several times
+// on one branch stands for the newest result. Without a result, because the step failed, is under way or does not exist,
+// the error has the code step_not_found.
+func (h *RunHandle) StepResult(ctx context.Context, key string, into any) error {
+	if h.err != nil {
+		return h.err
+	}
+	result, err := h.e.inner.StepResult(ctx, h.id, key)
+	if err != nil {
+		return h.missing(err)
+	}
+	return payload.Decode(result, into)
 }
 
 // Logs returns the log lines of the run, in the order in which they were stored. There are lines only if

@@ -131,13 +131,13 @@ func (b *Branch) lookForChild(key string) *memo {
 // startChild starts a run for this one. While the database cannot be reached it is tried again.
 func (x *exec) startChild(r StartRequest) (journal.ID, error) {
 	for {
-		id, err := x.eng.startTold(x.with(x.eng.hard), r)
+		s, err := x.eng.startTold(x.with(x.eng.hard), r)
 		if err == nil {
-			return id, nil
+			return s.run, nil
 		}
 		if !temporary(cairnerr.CodeOf(err)) || !x.eng.pause() {
 			x.check()
-			return id, err
+			return s.run, err
 		}
 	}
 }

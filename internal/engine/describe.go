@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cairn-workflow/cairn/cairnerr"
@@ -133,7 +134,7 @@ func (m *memo) waitsFor(key string, now journal.Time) (WaitingFor, bool) {
 		}
 		return w, m.completed == 0
 	case kindHook:
-		w.Kind, w.Token = kindOfHook, m.token
+		w.Kind, w.Token, w.Until = kindOfHook, m.token, m.expires
 		return w, !m.conflict && !m.disposed
 	case kindChild:
 		w.Kind, w.Child = kindOfChild, m.child
@@ -167,6 +168,36 @@ func (e *Engine) withProgress(run journal.ID, waits []WaitingFor) []WaitingFor {
 		waits[i].Progress = &p
 	}
 	return waits
+}
+
+// StepResult returns the newest result of a step: of one with that key, or with that key and a number.
+func (e *Engine) StepResult(ctx context.Context, run journal.ID, key string) (journal.Payload, error) {
+	if _, err := e.store.Run(ctx, e.namespace, run, store.ResolveNone); err != nil {
+		return nil, err
+	}
+	page := store.Page{Desc: true}
+	for {
+		list, err := e.store.Steps(ctx, e.namespace, run, store.ResolveAll, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list.Data {
+			if s.Status == journal.StatusCompleted && isUseOf(s.Key, key) {
+				return s.Output, nil
+			}
+		}
+		if !list.HasMore {
+			return nil, cairnerr.Errorf(cairnerr.CodeStepNotFound, "%s has no result of a step %q", journal.PrefixRun.Format(run), key)
+		}
+		page.Cursor = list.Cursor
+	}
+}
+
+// isUseOf reports whether a memo key is the given one, or that of another use of the same name.
+func isUseOf(key, first string) bool {
+	number, again := strings.CutPrefix(key, first+"#")
+	_, err := strconv.ParseUint(number, 10, 64)
+	return key == first || again && err == nil
 }
 
 // Runs lists runs.

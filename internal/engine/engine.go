@@ -305,15 +305,23 @@ type StartRequest struct {
 	Headers    map[string]string
 	// Same reports whether a recorded input, read as the type that it has now, is the present one; nil: it cannot be said.
 	Same func(recorded, now journal.Payload) bool
+	// First is asked of the run in the commit that makes it; nil: nothing.
+	First *FirstRequest
 }
 
 // Start makes a run durable, and begins to execute it if this process has its workflow and room for it.
 func (e *Engine) Start(ctx context.Context, r StartRequest) (journal.ID, error) {
-	id, err := e.startTold(ctx, r)
+	s, err := e.startOnce(ctx, r)
+	return s.run, err
+}
+
+// startOnce starts a run, or finds the one that was started with the same key and input.
+func (e *Engine) startOnce(ctx context.Context, r StartRequest) (started, error) {
+	s, err := e.startTold(ctx, r)
 	if before, same := e.sameStart(ctx, r, err); same {
-		return before, nil
+		return started{run: before, existing: true}, nil
 	}
-	return id, err
+	return s, err
 }
 
 // StartAs is [Engine.Start] for who does not have the type of the input. If this process has the workflow, the input is read as that.
@@ -345,26 +353,33 @@ func (e *Engine) sameStart(ctx context.Context, r StartRequest, err error) (jour
 	return run.ID, r.Same(run.Input, r.Input)
 }
 
-// start starts a run, and reports whether its start key is that of an older one.
-func (e *Engine) start(ctx context.Context, r StartRequest) (id journal.ID, existing bool, err error) {
+// started is what became of a start.
+type started struct {
+	run      journal.ID
+	existing bool  // its start key is that of an older run
+	first    int64 // the event of the first request, 0: none was written
+}
+
+func (e *Engine) start(ctx context.Context, r StartRequest) (started, error) {
 	if err := e.checkStart(&r); err != nil {
-		return journal.ID{}, false, err
+		return started{}, err
 	}
 	for {
 		me := e.self()
-		id, existing, err = e.tryStart(ctx, me, r)
+		s, err := e.tryStart(ctx, me, r)
 		if !e.died(me, err) {
-			return id, existing, stopped(err)
+			return s, stopped(err)
 		}
 		if err := e.awaitLife(ctx, me); err != nil {
-			return id, false, err
+			return s, err
 		}
 	}
 }
 
-func (e *Engine) tryStart(ctx context.Context, me *incarnation, r StartRequest) (id journal.ID, existing bool, err error) {
-	if id, err = e.mint(); err != nil {
-		return id, false, err
+func (e *Engine) tryStart(ctx context.Context, me *incarnation, r StartRequest) (started, error) {
+	id, err := e.mint()
+	if err != nil {
+		return started{}, err
 	}
 	cmd := &journal.Command{Namespace: e.namespace, Run: id, Events: []journal.Event{{Data: r.birth(id)}}}
 	wf := e.workflows[r.Workflow]
@@ -376,19 +391,20 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, r StartRequest) 
 	for _, note := range r.Notes {
 		cmd.Events = append(cmd.Events, journal.Event{Data: note})
 	}
+	cmd.Events = append(cmd.Events, r.First.events(id, e.now())...)
 	res, err := me.committer.Do(ctx, cmd)
 	if err != nil || res.Existing || !mine {
 		if mine {
 			e.release()
 		}
 		if err != nil {
-			return id, false, err
+			return started{}, err
 		}
 		if r.At == 0 {
 			e.lookNow()
 		}
 		e.lookBy(r.At)
-		return res.Run.ID, res.Existing, nil
+		return started{res.Run.ID, res.Existing, firstOf(res)}, nil
 	}
 	x := newExec(e, me, store.RunKey{Namespace: e.namespace, Run: id}, wf, res.Run)
 	x.input, x.headers, x.why = r.Input, r.Headers, observe.BeginStarted
@@ -399,7 +415,7 @@ func (e *Engine) tryStart(ctx context.Context, me *incarnation, r StartRequest) 
 	if kept {
 		x.start()
 	}
-	return id, false, nil
+	return started{run: id, first: firstOf(res)}, nil
 }
 
 // keep remembers an execution, which takes the place that was admitted. It reports false if its incarnation is over, or the engine

@@ -14,6 +14,16 @@ type HookSpec struct {
 	Once     bool // takes one payload
 	Webhook  bool
 	Schema   []byte // of its values; nil: any
+	Expires  Until  // from when on nothing comes through it any more; nil: never
+}
+
+// created returns the event that opens the hook at a time.
+func (s *HookSpec) created(token string, now journal.Time) *journal.HookCreated {
+	d := &journal.HookCreated{Token: token, SingleUse: s.Once, Webhook: s.Webhook, Metadata: s.Metadata, Schema: s.Schema}
+	if s.Expires != nil {
+		d.ExpiresAt = max(s.Expires(now), 1)
+	}
+	return d
 }
 
 // Hook is an open hook of a run.
@@ -56,7 +66,7 @@ func (b *Branch) OpenHook(s HookSpec) (*Hook, error) {
 				return nil, err
 			}
 		}
-		b.add(journal.Event{Key: key, Data: &journal.HookCreated{Token: token, SingleUse: s.Once, Webhook: s.Webhook, Metadata: s.Metadata, Schema: s.Schema}})
+		b.add(journal.Event{Key: key, Data: s.created(token, b.Now())})
 		b.x.barrier(b.line)
 		if h.memo = b.recall(key, kindHook); h.memo == nil {
 			if err := b.stopped(); err != nil {
@@ -116,7 +126,7 @@ func (h *Hook) receive(b *Branch, until Until) (Delivery, error) {
 	}
 	w := &waiter{line: b.line, ctx: b.ctx, ready: func() bool { return len(h.memo.received) > h.memo.taken || h.memo.disposed }, key: h.key, kind: kindHook}
 	timeout, end, asked := "", journal.Time(0), false
-	if until != nil {
+	if until = h.until(until); until != nil {
 		key, err := b.keyOf(h.name+" timeout", "")
 		if err != nil {
 			return Delivery{}, err
@@ -156,6 +166,19 @@ func (h *Hook) receive(b *Branch, until Until) (Delivery, error) {
 			b.x.barrier(b.line) // the end of the timer gets its place in the journal, and what came before it is known
 			w.fired, w.at = false, 0
 		}
+	}
+}
+
+// until returns until when a value is waited for: not longer than the hook takes one.
+func (h *Hook) until(limit Until) Until {
+	expires := h.memo.expires
+	switch {
+	case expires == 0:
+		return limit
+	case limit == nil:
+		return func(journal.Time) journal.Time { return expires }
+	default:
+		return func(now journal.Time) journal.Time { return min(limit(now), expires) }
 	}
 }
 

@@ -58,6 +58,7 @@ type memo struct {
 	token    string
 	once     bool   // it takes one payload
 	schema   []byte // of its values; nil: any
+	expires  journal.Time
 	conflict bool
 	disposed bool
 	received []delivery
@@ -213,6 +214,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 	case *journal.HookCreated:
 		h := m.get(e.Key, kindHook)
 		h.id, h.token, h.once, h.schema = journal.DeriveID(run, journal.PrefixHook, e.Key), d.Token, d.SingleUse, d.Schema
+		h.expires = d.ExpiresAt
 		m.hooks[h.id] = h
 	case *journal.HookConflict:
 		h := m.get(e.Key, kindHook)

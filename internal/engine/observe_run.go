@@ -183,11 +183,10 @@ func (p *poll) observe(ctx context.Context) (context.Context, func(ready bool, e
 }
 
 // startTold starts a run, and tells of it.
-func (e *Engine) startTold(ctx context.Context, r StartRequest) (journal.ID, error) {
+func (e *Engine) startTold(ctx context.Context, r StartRequest) (started, error) {
 	o := e.obs
 	if o == nil {
-		id, _, err := e.start(ctx, r)
-		return id, err
+		return e.start(ctx, r)
 	}
 	var b *begun[observe.RunStarted]
 	at := time.Now()
@@ -200,13 +199,13 @@ func (e *Engine) startTold(ctx context.Context, r StartRequest) (journal.ID, err
 		inner, b = begin(ctx, o, "StartRun", o.hooks.StartRun, what)
 	}
 	r.Headers = o.inject(inner)
-	id, existing, err := e.start(ctx, r)
-	end := observe.RunStarted{Existing: existing, Err: err, Took: time.Since(at)}
+	s, err := e.start(ctx, r)
+	end := observe.RunStarted{Existing: s.existing, Err: err, Took: time.Since(at)}
 	if err == nil {
-		end.ID = journal.PrefixRun.Format(id)
+		end.ID = journal.PrefixRun.Format(s.run)
 	}
 	b.over(end)
-	return id, err
+	return s, err
 }
 
 // deliverTold sends a payload through a hook, and tells of it.

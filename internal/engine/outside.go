@@ -146,7 +146,7 @@ func (e *Engine) TokenOf(ctx context.Context, run journal.ID, name string) (stri
 	}
 	var found []string
 	for _, h := range list.Data {
-		if h.Status == journal.HookOpen && nameOf(h.Key) == name {
+		if h.Status == journal.HookOpen && NameOf(h.Key) == name {
 			found = append(found, h.Token)
 		}
 	}
@@ -194,7 +194,7 @@ func (e *Engine) receivedBy(ctx context.Context, run journal.ID, name string, s 
 	for _, event := range j.Events {
 		switch d := event.Data.(type) {
 		case *journal.HookCreated:
-			named[event.Entity] = nameOf(event.Key) == name
+			named[event.Entity] = NameOf(event.Key) == name
 		case *journal.HookReceived:
 			if d.Sender != s.Key || !named[event.Entity] {
 				continue
@@ -212,8 +212,8 @@ func receiptConflict(key string) error {
 	return cairnerr.Errorf(cairnerr.CodeReceiptConflict, "the key %q was used before to send another value", key)
 }
 
-// nameOf returns the name in a key: without the branch, the number and the explicit key.
-func nameOf(key string) string {
+// NameOf returns the name in a key: without the branch, the number and the explicit key.
+func NameOf(key string) string {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	if i := strings.IndexAny(name, "#@"); i >= 0 {
 		name = name[:i]

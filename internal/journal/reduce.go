@@ -270,12 +270,20 @@ func (r *reduction) ruleOf(e *Event) (*rule, error) {
 		if run.Status.Terminal() && rule.ended != "" {
 			return nil, cairnerr.Errorf(rule.ended, "%s came after the run was %s", e.Type, run.Status)
 		}
-		return nil, cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, run.Status)
+		return nil, r.notWhile(e)
 	}
 	if rule.owner && r.cmd.Guards.Owner.Incarnation.IsZero() {
-		return nil, cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the run's owner may write %s", e.Type)
+		return nil, notByOutsider(e)
 	}
 	return rule, nil
+}
+
+func (r *reduction) notWhile(e *Event) error {
+	return cairnerr.Errorf(cairnerr.CodeIllegalTransition, "%s is not possible while the run is %s", e.Type, r.s.Run.Status)
+}
+
+func notByOutsider(e *Event) error {
+	return cairnerr.Errorf(cairnerr.CodeStaleEpoch, "only the run's owner may write %s", e.Type)
 }
 
 // append puts an event at the end of the journal and folds it into the views.

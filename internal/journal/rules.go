@@ -48,7 +48,7 @@ var rules = [dialects][eventTypes]*rule{
 		EventStepRetrying:    {running, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
 		EventStepCompleted:   {running, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
 		EventStepFailed:      {running, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineStepOutcome},
-		EventHookCreated:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).hookCreated},
+		EventHookCreated:     {live, cairnerr.CodeRunEnded, byAnyone, (*reduction).engineHookCreated},
 		EventHookReceived:    {always, "", byAnyone, (*reduction).hookReceived},
 		EventHookDisposed:    {running, cairnerr.CodeRunEnded, byOwner, (*reduction).hookDisposed},
 		EventHookReplied:     {running, cairnerr.CodeRunEnded, byOwner, (*reduction).hookReplied},

@@ -7,6 +7,18 @@ import (
 	"github.com/cairn-workflow/cairn/cairnerr"
 )
 
+// engineHookCreated lets the command that makes a run open hooks of it, for the first request. Later only the owner does.
+func (r *reduction) engineHookCreated(e *Event, o *Outcome) (verdict, error) {
+	switch {
+	case r.cmd.born():
+	case r.s.Run.Status != StatusRunning:
+		return 0, r.notWhile(e)
+	case r.cmd.Guards.Owner.Incarnation.IsZero():
+		return 0, notByOutsider(e)
+	}
+	return r.hookCreated(e, o)
+}
+
 func (r *reduction) hookCreated(e *Event, _ *Outcome) (verdict, error) {
 	d := e.Data.(*HookCreated)
 	if d.Token == "" {
