@@ -94,6 +94,17 @@ const (
 	CodeNotInRun          Code = "not_in_run"         // a call that is only for steps and workflows
 )
 
+// The codes of flows. The table in docs/errors.md says what to do about each.
+const (
+	CodeTokenInvalid    Code = "token_invalid"     // the token stands for no flow that waits
+	CodePauseOver       Code = "pause_over"        // the pause was answered, or has no attempts left
+	CodeFlowChanged     Code = "flow_changed"      // the code of the flow does not fit the paused flow any more
+	CodeFlowNotAllowed  Code = "flow_not_allowed"  // the handler does not serve this flow
+	CodeStateTooLarge   Code = "state_too_large"   // the context has no room in a token
+	CodeLoopLimit       Code = "loop_limit"        // a turn did too many items
+	CodeTooManyRequests Code = "too_many_requests" // the caller must wait
+)
+
 // httpStatus maps Cairn's codes to HTTP. A code that is not here is a user's own: it describes
 // the outcome of their work, not of the request. (Numbers, because this package imports no net/http.)
 var httpStatus = map[Code]int{
@@ -166,6 +177,13 @@ var httpStatus = map[Code]int{
 	CodeDuplicateKey:      400,
 	CodeHookConflict:      409,
 	CodeDuplicateName:     400,
+	CodeTokenInvalid:      410,
+	CodePauseOver:         410,
+	CodeFlowChanged:       409,
+	CodeFlowNotAllowed:    403,
+	CodeStateTooLarge:     413,
+	CodeLoopLimit:         500,
+	CodeTooManyRequests:   429,
 }
 
 // Status returns the HTTP status that goes with the code; a code that is not Cairn's gives 500.

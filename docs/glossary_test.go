@@ -41,9 +41,7 @@ var retired = []struct{ pattern, instead string }{
 }
 
 // retiredOnPages are words that must not come back to pages and go doc.
-var retiredOnPages = []struct{ pattern, instead string }{
-	{`(?i)\bencrypt`, "nothing: no program can switch it on"},
-}
+var retiredOnPages = []struct{ pattern, instead string }{}
 
 // shownText is something that users read, with where it is.
 type shownText struct{ where, text string }

@@ -21,7 +21,7 @@ import (
 
 // snippetImports are what the programs in the documentation import.
 var snippetImports = []string{
-	"github.com/cairn-workflow/cairn", "github.com/cairn-workflow/cairn/cairnerr", "github.com/cairn-workflow/cairn/cairntest", "github.com/cairn-workflow/cairn/store/open",
+	"github.com/cairn-workflow/cairn", "github.com/cairn-workflow/cairn/cairnerr", "github.com/cairn-workflow/cairn/cairntest", "github.com/cairn-workflow/cairn/flow", "github.com/cairn-workflow/cairn/store/open",
 	"github.com/cairn-workflow/cairn/store/postgres", "github.com/cairn-workflow/cairn/store/sqlite", "github.com/stretchr/testify/require",
 	"context", "errors", "fmt", "os", "os/signal", "sync/atomic", "syscall", "testing", "time",
 }
