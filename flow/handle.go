@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -147,9 +148,7 @@ type turnRecord struct {
 // keep does the turns of a flow, one for each request, until the flow ends or waits elsewhere.
 func (h *Handle) keep(ctx cairn.Context, f *keptFlow, input []byte) ([]byte, error) {
 	var b begin
-	if err := h.open(input, &b); err != nil {
-		return nil, err
-	}
+	parkIf(h.open(input, &b))
 	pause, err := turns.Open(ctx) // it was opened with the run, and has the first request
 	if err != nil {
 		return nil, err
@@ -166,6 +165,13 @@ func (h *Handle) keep(ctx cairn.Context, f *keptFlow, input []byte) ([]byte, err
 		if answer, over, err := k.answer(ctx, request); over || err != nil {
 			return answer, err
 		}
+	}
+}
+
+// parkIf parks the run if what it holds cannot be read: a key may have been removed. With the key back, the run goes on.
+func parkIf(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("a flow cannot be read; its handle needs the keys that it was kept with: %v", err))
 	}
 }
 
@@ -252,7 +258,8 @@ func (h *Handle) turn(ctx cairn.Context, f *keptFlow, st state, request []byte, 
 		return nil, err
 	}
 	record := new(turnRecord)
-	return record, h.open(sealed, record)
+	parkIf(h.open(sealed, record))
+	return record, nil
 }
 
 func (h *Handle) tryTurn(ctx context.Context, f *keptFlow, st state, input json.RawMessage) (outcome, error) {
@@ -280,9 +287,7 @@ func (h *Handle) tryTurn(ctx context.Context, f *keptFlow, st state, input json.
 // openPause opens the hook of the next pause.
 func (h *Handle) openPause(ctx cairn.Context, run string, f *keptFlow, r *turnRecord) (*cairn.OpenRequestHook[[]byte, []byte], error) {
 	token, err := h.token(run, r)
-	if err != nil {
-		return nil, err
-	}
+	parkIf(err)
 	ttl := h.ttl
 	if n := f.asks()[r.State.At]; n != nil && n.ask.limited {
 		ttl = n.ask.ttl
@@ -313,9 +318,7 @@ func (h *Handle) deliver(ctx cairn.Context, run string, f *keptFlow, before stat
 		return err
 	}
 	var delivered turnRecord
-	if err := h.open(sealed, &delivered); err != nil {
-		return err
-	}
+	parkIf(h.open(sealed, &delivered))
 	if r.Sent = delivered.Sent; delivered.Failed == nil {
 		return nil
 	}

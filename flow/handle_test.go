@@ -378,3 +378,52 @@ func TestHandle_Misused(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 }
+
+// A flow whose key is gone is not lost: its run is parked, and goes on when the key is back.
+func TestHandle_KeyIsGone_RunIsParked(t *testing.T) {
+	t.Parallel()
+	where := "sqlite:" + filepath.Join(t.TempDir(), "x.db")
+	process := func(current string, names ...string) (*cairn.Engine, *flow.Handler) {
+		all := map[string][]byte{}
+		for _, name := range names {
+			all[name] = bytes.Repeat([]byte(name), flow.KeySize)
+		}
+		ring, err := flow.NewKeys(current, all)
+		require.NoError(t, err)
+		handle := flow.NewHandle(ring, flow.New("f", asks("x").TTL(time.Second), ends()))
+		st, err := open.URL(t.Context(), where)
+		require.NoError(t, err)
+		eng, err := cairn.NewWith(t.Context(), st, cairn.Config{Poll: 20 * time.Millisecond}, handle)
+		require.NoError(t, err)
+		h := handlerWith(t, func(c *flow.Config) { c.Strategies = flow.Strategies{"handle": handle} }, handle.Flows()...)
+		t.Cleanup(func() { _ = st.Close() })
+		return eng, h
+	}
+	phase := func(eng *cairn.Engine, want cairn.Phase) *cairn.RunInfo {
+		var info *cairn.RunInfo
+		require.Eventually(t, func() bool {
+			page, err := eng.List(t.Context(), cairn.Filter{})
+			require.NoError(t, err)
+			info = page.Runs[0]
+			return info.Phase == want
+		}, time.Minute, 10*time.Millisecond)
+		return info
+	}
+	eng, h := process("a", "a")
+	r, err := h.Start(t.Context(), "f", nil)
+	require.NoError(t, err)
+	require.NoError(t, eng.Stop(t.Context()))
+	eng, h = process("b", "b")
+	_, err = h.Resume(t.Context(), r.Token, one)
+	requireCode(t, cairnerr.CodeTokenInvalid, err)
+	parked := phase(eng, cairn.PhaseParked)
+	require.Contains(t, parked.Reason, "needs the keys")
+	require.NoError(t, eng.Stop(t.Context()))
+	eng, _ = process("b", "a", "b")
+	_, err = eng.ResumeParked(t.Context(), cairn.Filter{})
+	require.NoError(t, err)
+	info, err := eng.Run(parked.ID).Wait(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, cairn.StatusCompleted, info.Status)
+	require.NoError(t, eng.Stop(t.Context()))
+}
