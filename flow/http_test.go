@@ -196,6 +196,17 @@ func TestHTTP_Pages_SignInWithoutJavaScript(t *testing.T) {
 	require.Equal(t, "/home", res.Header.Get("Location"))
 }
 
+// Whatever the path of a request is, the token stays on the site.
+func TestHTTP_Page_StrangePath_TokenStays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil, flow.New("f", asks("x"), asks("y"), ends()))
+	_, page := s.get("?flow=f")
+	values := fill(page, url.Values{"text": {"1"}})
+	res, _ := s.do(http.MethodPost, "/evil.example/", "application/x-www-form-urlencoded", "text/html", values.Encode())
+	require.Equal(t, 303, res.StatusCode)
+	require.True(t, strings.HasPrefix(res.Header.Get("Location"), "?token="), res.Header.Get("Location"))
+}
+
 // A browser that looks ahead must not send mails: a flow that begins with a Do is started by a button.
 func TestHTTP_GetOfAFlowThatDoesSomething_ShowsAButton(t *testing.T) {
 	t.Parallel()

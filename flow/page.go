@@ -67,8 +67,10 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request, q *request, reply
 	case reply.Ask == nil:
 		h.write(w, r, http.StatusOK, &page{Title: title, Flow: q.Flow})
 	case r.Method == http.MethodPost && len(reply.Ask.Wrong) == 0:
-		// The next page has an address of its own, so that loading it again sends nothing twice.
-		http.Redirect(w, r, r.URL.Path+"?"+url.Values{tokenParam: {reply.Token}}.Encode(), http.StatusSeeOther)
+		// The next page has an address of its own, so that loading it again sends nothing twice. It is relative: a path that
+		// somebody else has made, such as //evil.example, would carry the token away.
+		w.Header().Set("Location", "?"+url.Values{tokenParam: {reply.Token}}.Encode())
+		w.WriteHeader(http.StatusSeeOther)
 	default:
 		status := http.StatusOK
 		if len(reply.Ask.Wrong) > 0 {
