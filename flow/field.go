@@ -1,6 +1,12 @@
 package flow
 
-import "github.com/cairn-workflow/cairn/internal/form"
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/cairn-workflow/cairn/internal/form"
+)
 
 // Field is what a page needs to show one field of a form.
 type Field struct {
@@ -45,4 +51,64 @@ func fieldsOf(list []form.Field) []Field {
 		}
 	}
 	return fields
+}
+
+// shownValues returns those values of a form that may be shown: no others, and not those of sensitive fields.
+func shownValues(text json.RawMessage, fields []Field) json.RawMessage {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var all map[string]any
+	if decoder.Decode(&all) != nil {
+		return nil
+	}
+	shown, err := json.Marshal(shownOf(all, fields))
+	if err != nil {
+		return nil
+	}
+	return shown
+}
+
+func shownOf(all map[string]any, fields []Field) map[string]any {
+	shown := map[string]any{}
+	for _, f := range fields {
+		from, to, path := all, shown, strings.Split(f.Path, ".")
+		for _, name := range path[:len(path)-1] {
+			from, _ = from[name].(map[string]any)
+			inner, ok := to[name].(map[string]any)
+			if !ok && from != nil {
+				inner = map[string]any{}
+				to[name] = inner
+			}
+			to = inner
+		}
+		if v, ok := from[path[len(path)-1]]; ok && !f.Sensitive {
+			to[path[len(path)-1]] = shownEntries(v, f.Items)
+		}
+	}
+	return shown
+}
+
+// shownEntries leaves out of the entries of a list or map what may not be shown.
+func shownEntries(v any, items []Field) any {
+	if len(items) == 0 || items[0].Path == "" {
+		return v
+	}
+	entries := func(v any) any {
+		entry, ok := v.(map[string]any)
+		if !ok {
+			return nil
+		}
+		return shownOf(entry, items)
+	}
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = entries(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = entries(v[name])
+		}
+	}
+	return v
 }

@@ -2,10 +2,8 @@ package flow
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,13 +134,13 @@ type turnRequest struct {
 // turnRecord is what a turn came to. It is the whole next state, so what was done does not depend on the code of the flow.
 type turnRecord struct {
 	State  state           `json:"state"`
-	Key    string          `json:"key,omitempty"` // the name of the key of the pause's token
 	Waits  bool            `json:"waits,omitempty"`
 	Result *Result         `json:"result,omitempty"`
 	Wrong  Invalid         `json:"wrong,omitempty"`
-	Swap   string          `json:"swap,omitempty"`
+	Via    string          `json:"via,omitempty"` // the outlet that is to deliver the pause
 	Sent   string          `json:"sent,omitempty"`
 	Failed *cairnerr.Error `json:"failed,omitempty"`
+	Over   bool            `json:"over,omitempty"` // it failed, and nobody can try again
 }
 
 // keep does the turns of a flow, one for each request, until the flow ends or waits elsewhere.
@@ -193,9 +191,9 @@ func (k *keeper) answer(ctx cairn.Context, request *cairn.Request[[]byte, []byte
 		return nil, false, err
 	}
 	next := k.pause
-	waits := record.Failed == nil && record.Waits && len(record.Wrong) == 0 && record.Swap == ""
+	waits := record.Failed == nil && record.Waits && len(record.Wrong) == 0
 	if waits {
-		if next, err = k.openPause(ctx, k.run, k.flow, record); err != nil {
+		if next, err = k.openPause(ctx, k.run, record); err != nil {
 			return nil, false, err
 		}
 		if err := k.deliver(ctx, k.run, k.flow, k.state, record, request.Value); err != nil {
@@ -217,40 +215,32 @@ func (k *keeper) answer(ctx cairn.Context, request *cairn.Request[[]byte, []byte
 	case record.Failed == nil && len(record.Wrong) > 0: // it is asked again
 		k.state = record.State
 		return nil, false, nil
-	case record.Failed == nil: // it has ended, or waits elsewhere
+	case record.Failed == nil: // it has ended
 		return answer, true, nil
-	case first || k.flow.burns(k.state.At): // nobody can try again
+	case first || record.Over || k.state.Burn: // nobody can try again
 		return answer, true, nil
 	case waits: // it was not delivered: the pause before stays
+		k.state.Last = record.State.Last // and the token of this one is never made again
 		return nil, false, next.Close(ctx)
 	default:
 		return nil, false, nil
 	}
 }
 
-// burns reports whether a failure closes the pause at an Ask.
-func (f *keptFlow) burns(at string) bool {
-	n := f.asks()[at]
-	return n != nil && n.ask.burn
-}
-
 // turn does one turn as a step. What the code of the flow returns as an error is recorded, too: the run goes on.
 func (h *Handle) turn(ctx cairn.Context, f *keptFlow, st state, request []byte, adopt bool) (*turnRecord, error) {
 	sealed, err := cairn.Do(ctx, turnName, func(ctx context.Context) ([]byte, error) {
-		if adopt {
-			return h.seal(&turnRecord{State: st, Waits: true, Key: h.keys.current})
+		record := &turnRecord{State: st, Waits: true}
+		if !adopt {
+			record = h.tryTurn(ctx, f, st, request)
 		}
-		r, err := h.openRequest(request)
-		if err != nil {
-			return h.seal(&turnRecord{State: st, Failed: cairnerr.AsError(err)})
-		}
-		out, err := h.tryTurn(ctx, f, st, r.Input)
-		if err != nil {
-			return h.seal(&turnRecord{State: st, Failed: cairnerr.AsError(err)})
-		}
-		record := &turnRecord{State: out.state, Waits: out.ask != nil, Wrong: out.wrong, Swap: out.swap, Key: h.keys.current}
-		if out.ask == nil {
-			record.Result = &out.result
+		if record.Waits && record.Failed == nil && len(record.Wrong) == 0 {
+			record.State.Key = h.keys.current
+			record.State.Last++
+			record.State.Serial = record.State.Last
+			if record.State.Expires == 0 {
+				record.State.Expires = h.turner.now().Add(h.ttl).UnixMilli()
+			}
 		}
 		return h.seal(record)
 	})
@@ -262,64 +252,71 @@ func (h *Handle) turn(ctx cairn.Context, f *keptFlow, st state, request []byte, 
 	return record, nil
 }
 
-func (h *Handle) tryTurn(ctx context.Context, f *keptFlow, st state, input json.RawMessage) (outcome, error) {
-	st, n, err := f.current(st)
+// maxKept is how many bytes a context may have that a handle keeps.
+const maxKept = 1 << 20
+
+func (h *Handle) tryTurn(ctx context.Context, f *keptFlow, st state, request []byte) *turnRecord {
+	fails := func(err error) *turnRecord { return &turnRecord{State: st, Failed: cairnerr.AsError(err)} }
+	r, err := h.openRequest(request)
 	if err != nil {
-		return outcome{}, err
+		return fails(err)
 	}
+	now, n, err := f.current(st)
+	if err != nil {
+		return fails(err)
+	}
+	input := r.Input
 	if n != nil {
-		if most := n.ask.attempts; most > 0 && st.Tries >= most {
-			return outcome{}, errOver
-		}
 		parsed, wrong := n.read(input)
 		if len(wrong) > 0 { // the caller has an older form
-			return outcome{state: st, ask: n, wrong: wrong}, nil
+			return &turnRecord{State: st, Waits: true, Wrong: wrong}
 		}
 		input = parsed
 	}
-	out, err := h.turner.turn(ctx, f.definition, st, input)
-	if err == nil && len(out.wrong) > 0 && n.ask.attempts > 0 && out.state.Tries >= n.ask.attempts {
-		return outcome{}, errOver
+	out, err := h.turner.turn(ctx, f.definition, now, input)
+	switch {
+	case err != nil:
+		return fails(err)
+	case out.swap != "" && out.ask != nil:
+		return fails(cairnerr.Errorf(cairnerr.CodeInternal, "a handle keeps its flows to their end: Swap works only in flows that others keep"))
+	case len(out.state.Context) > maxKept:
+		return fails(tooLarge(out.state.Context, len(out.state.Context), maxKept))
+	case len(out.wrong) > 0 && n.ask.attempts > 0 && out.state.Tries >= n.ask.attempts:
+		return &turnRecord{State: out.state, Failed: errOver, Over: true}
 	}
-	return out, err
+	record := &turnRecord{State: out.state, Waits: out.ask != nil, Wrong: out.wrong}
+	switch {
+	case out.ask == nil:
+		record.Result = &out.result
+	case len(out.wrong) == 0 && out.ask.ask.outlet != nil:
+		record.Via = out.ask.ask.outlet.Name()
+	}
+	return record
 }
 
 // openPause opens the hook of the next pause.
-func (h *Handle) openPause(ctx cairn.Context, run string, f *keptFlow, r *turnRecord) (*cairn.OpenRequestHook[[]byte, []byte], error) {
+func (h *Handle) openPause(ctx cairn.Context, run string, r *turnRecord) (*cairn.OpenRequestHook[[]byte, []byte], error) {
 	token, err := h.token(run, r)
 	parkIf(err)
-	ttl := h.ttl
-	if n := f.asks()[r.State.At]; n != nil && n.ask.limited {
-		ttl = n.ask.ttl
-	}
-	return turns.Token(stored(token)).Expires(ttl).Open(ctx)
+	return turns.Token(stored(token)).Expires(r.State.expiry().Sub(cairn.Now(ctx))).Open(ctx)
 }
 
 // deliver delivers a pause that is for somebody else. If that fails, the record says so, and the state before is that of
 // the flow again.
 func (h *Handle) deliver(ctx cairn.Context, run string, f *keptFlow, before state, r *turnRecord, request []byte) error {
-	n := f.asks()[r.State.At]
-	if n == nil || n.ask.outlet == nil {
+	if r.Via == "" {
 		return nil
 	}
 	sealed, err := cairn.Do(ctx, "deliver", func(ctx context.Context) ([]byte, error) {
-		q, err := h.openRequest(request)
-		token := ""
-		if err == nil {
-			token, err = h.token(run, r)
-		}
-		if err == nil {
-			t := &turned{flow: f.definition, outcome: outcome{state: r.State, ask: n}, token: token, strategy: q.Strategy, expires: h.expiryOf(ctx, token)}
-			err = t.deliver(ctx, n.ask.outlet, q.Base)
-		}
-		return h.seal(&turnRecord{State: before, Failed: cairnerr.AsError(err), Sent: n.ask.outlet.Name()})
+		before.Last = r.State.Last
+		return h.seal(&turnRecord{State: before, Failed: cairnerr.AsError(h.tryDeliver(ctx, run, f, r, request)), Over: before.Burn})
 	})
 	if err != nil {
 		return err
 	}
 	var delivered turnRecord
 	parkIf(h.open(sealed, &delivered))
-	if r.Sent = delivered.Sent; delivered.Failed == nil {
+	if r.Sent = r.Via; delivered.Failed == nil {
 		return nil
 	}
 	r.Failed = delivered.Failed
@@ -327,90 +324,24 @@ func (h *Handle) deliver(ctx cairn.Context, run string, f *keptFlow, before stat
 	return err
 }
 
-// expiryOf returns until when a token is valid.
-func (h *Handle) expiryOf(ctx context.Context, token string) time.Time {
-	hook, err := h.eng.HookInfo(ctx, stored(token))
+func (h *Handle) tryDeliver(ctx context.Context, run string, f *keptFlow, r *turnRecord, request []byte) error {
+	q, err := h.openRequest(request)
 	if err != nil {
-		return time.Time{}
-	}
-	return hook.ExpiresAt
-}
-
-// seal encrypts what is written to the database.
-func (h *Handle) seal(v any) ([]byte, error) {
-	plain, err := json.Marshal(v)
-	if err != nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeEncode, "a flow cannot be written: %w", err)
-	}
-	return h.codec.Encode(plain)
-}
-
-// sealRequest encrypts what is sent to a pause: a request that is repeated has the same bytes.
-func (h *Handle) sealRequest(c *call, input json.RawMessage) ([]byte, error) {
-	if len(input) == 0 {
-		input = nil
-	}
-	plain, err := json.Marshal(&turnRequest{Input: input, Strategy: c.strategy, Base: c.base})
-	if err != nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the input is not JSON")
-	}
-	return h.keys.sealSame(handlePurpose, plain)
-}
-
-func (h *Handle) openRequest(sealed []byte) (*turnRequest, error) {
-	plain, err := h.keys.openSame(handlePurpose, sealed)
-	if err != nil {
-		return nil, err
-	}
-	r := new(turnRequest)
-	return r, json.Unmarshal(plain, r)
-}
-
-func (h *Handle) open(sealed []byte, v any) error {
-	var plain []byte
-	if err := h.codec.Decode(sealed, &plain); err != nil {
 		return err
 	}
-	return json.Unmarshal(plain, v)
-}
-
-// handleToken is what a token of a handle says: which pause of which run it is for, and by which key that is true.
-type handleToken struct {
-	run   string
-	pause uint32
-}
-
-// token makes the token of a pause. It is the same whenever and wherever it is made.
-func (h *Handle) token(run string, r *turnRecord) (string, error) {
-	plain := binary.BigEndian.AppendUint32(nil, uint32(r.State.Pause)) //nolint:gosec // no flow has so many pauses
-	plain = append(plain, byte(len(r.Key)))
-	plain = append(plain, r.Key...)
-	plain = append(plain, run...)
-	mac := h.keys.mac(r.Key, handlePurpose, string(plain))
-	if mac == nil {
-		return "", cairnerr.Errorf(cairnerr.CodeUnsupported, "the key %q, with which a token was made, is not among the keys", r.Key)
+	_, n, err := f.current(r.State)
+	if err != nil {
+		return err
 	}
-	return base64.RawURLEncoding.EncodeToString(append(plain, mac...)), nil
-}
-
-// read returns what a token is for. A token that this handle has not made is refused without asking the database.
-func (h *Handle) read(token string) (handleToken, error) {
-	raw, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(raw) < 5+sha256.Size || len(raw) < 5+int(raw[4])+sha256.Size || len(raw) > 1024 {
-		return handleToken{}, errToken
+	if n == nil || n.ask.outlet == nil {
+		return cairnerr.Errorf(cairnerr.CodeFlowChanged, "Ask %q of flow %q has no outlet any more", r.State.At, f.name)
 	}
-	plain, mac := raw[:len(raw)-sha256.Size], raw[len(raw)-sha256.Size:]
-	want := h.keys.mac(string(plain[5:5+int(plain[4])]), handlePurpose, string(plain))
-	if want == nil || !hmac.Equal(mac, want) {
-		return handleToken{}, errToken
+	token, err := h.token(run, r)
+	if err != nil {
+		return err
 	}
-	return handleToken{run: string(plain[5+int(plain[4]):]), pause: binary.BigEndian.Uint32(plain)}, nil
-}
-
-// stored is what the database has of a token.
-func stored(token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return "flow:" + base64.RawURLEncoding.EncodeToString(sum[:])
+	t := &turned{flow: f.definition, outcome: outcome{state: r.State, ask: n}, token: token, strategy: q.Strategy, expires: r.State.expiry()}
+	return t.deliver(ctx, n.ask.outlet, q.Base)
 }
 
 func (h *Handle) start(ctx context.Context, c *call, d *definition, st state) (*turned, error) {
@@ -446,11 +377,11 @@ func (h *Handle) begin(ctx context.Context, c *call, d *definition, b begin) (*t
 	if err != nil {
 		return nil, err
 	}
-	return h.answered(ctx, c, d, run.ID(), answer)
+	return h.answered(c, d, run.ID(), answer)
 }
 
 // answered returns what a turn came to.
-func (h *Handle) answered(ctx context.Context, c *call, d *definition, run string, answer []byte) (*turned, error) {
+func (h *Handle) answered(c *call, d *definition, run string, answer []byte) (*turned, error) {
 	r := new(turnRecord)
 	if err := h.open(answer, r); err != nil {
 		return nil, err
@@ -458,7 +389,7 @@ func (h *Handle) answered(ctx context.Context, c *call, d *definition, run strin
 	if r.Failed != nil {
 		return nil, r.Failed
 	}
-	t := &turned{flow: d, outcome: outcome{state: r.State, wrong: r.Wrong, swap: r.Swap}, sent: r.Sent}
+	t := &turned{flow: d, outcome: outcome{state: r.State, wrong: r.Wrong}, sent: r.Sent}
 	if !r.Waits {
 		t.outcome.result = *r.Result
 		return t, nil
@@ -468,9 +399,6 @@ func (h *Handle) answered(ctx context.Context, c *call, d *definition, run strin
 		return nil, err
 	}
 	t.outcome.ask = n
-	if r.Swap != "" {
-		return t, c.place(ctx, t)
-	}
 	t.strategy, t.expires = c.strategy, r.State.expiry()
 	t.token, err = h.token(run, r)
 	return t, err
@@ -508,7 +436,7 @@ func (h *Handle) waiting(ctx context.Context, c *call, token string) (*turned, h
 	if err != nil {
 		return nil, at, err
 	}
-	if n == nil || uint32(st.Pause) != at.pause { //nolint:gosec // no flow has so many pauses
+	if n == nil || uint32(st.Serial) != at.serial { //nolint:gosec // no flow has so many pauses
 		return nil, at, errOver
 	}
 	return &turned{flow: d, outcome: outcome{state: st, ask: n}, token: token, expires: hook.ExpiresAt}, at, nil
@@ -551,7 +479,7 @@ func (h *Handle) resume(ctx context.Context, c *call, token string, in *submissi
 	if err != nil {
 		return nil, err
 	}
-	return h.answered(ctx, c, d, at.run, answer)
+	return h.answered(c, d, at.run, answer)
 }
 
 // lost are the errors of those who were not the first to answer a pause.

@@ -191,6 +191,9 @@ func TestHandle_PageSentAgain_GoesOn(t *testing.T) {
 		h, _ := start(nil, flow.New("f", asks("x"), asks("y"), ends()))
 		s := newSiteOf(t, h)
 		_, page := s.get("?flow=f")
+		began, _ := s.submit(fill(page, nil))
+		require.Equal(t, 303, began.StatusCode)
+		_, page = s.get(began.Header.Get("Location"))
 		values := fill(page, url.Values{"text": {"1"}})
 		res, _ := s.submit(values)
 		require.Equal(t, 303, res.StatusCode)
@@ -236,7 +239,12 @@ func TestHandle_Attempts(t *testing.T) {
 	t.Parallel()
 	onEveryStore(t, func(t *testing.T, start starter) {
 		t.Helper()
-		f := flow.New("f", flow.Ask("x", func(context.Context, *trail, answer) error { return flow.Invalid{"text": "is wrong"} }).Attempts(3))
+		f := flow.New("f", flow.Ask("x", func(_ context.Context, _ *trail, in answer) error {
+			if in.Text == "right" {
+				return nil
+			}
+			return flow.Invalid{"text": "is wrong"}
+		}).Attempts(3))
 		h, _ := start(nil, f)
 		r, err := h.Start(t.Context(), "f", nil)
 		require.NoError(t, err)
@@ -245,8 +253,8 @@ func TestHandle_Attempts(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, again.Ask.Wrong)
 		}
-		for range 2 {
-			_, err = h.Resume(t.Context(), r.Token, one)
+		for _, text := range []string{"1", "1", "right"} {
+			_, err = h.Resume(t.Context(), r.Token, json.RawMessage(fmt.Sprintf(`{"text":%q}`, text)))
 			requireCode(t, cairnerr.CodePauseOver, err)
 		}
 	})
@@ -260,10 +268,10 @@ func TestHandle_DeliversAPause(t *testing.T) {
 		down.Store(true)
 		mails := make(chan *flow.Delivery, 10)
 		mail := flow.OutletFunc("mail", func(_ context.Context, d *flow.Delivery) error {
+			mails <- d
 			if down.Load() {
 				return errors.New("the mail server is down")
 			}
-			mails <- d
 			return nil
 		})
 		f := flow.New("users/invite", asks("whom"), asks("account").Via(mail, func(s *trail) string { return s.Done[0] }).TTL(7*24*time.Hour), ends())
@@ -272,9 +280,12 @@ func TestHandle_DeliversAPause(t *testing.T) {
 		require.NoError(t, err)
 		_, err = h.Resume(t.Context(), r.Token, one)
 		require.ErrorContains(t, err, "the mail server is down")
+		lost := <-mails // it may have arrived
 		down.Store(false)
 		sent, err := h.Resume(t.Context(), r.Token, one)
 		require.NoError(t, err)
+		_, err = h.Resume(t.Context(), lost.Token, one)
+		requireCode(t, cairnerr.CodePauseOver, err)
 		require.Equal(t, &flow.Reply{Flow: "users/invite", Sent: "mail"}, sent, "the caller gets no token")
 		d := <-mails
 		require.Equal(t, "whom=1", d.To)
@@ -288,6 +299,7 @@ func TestHandle_DeliversAPause(t *testing.T) {
 	})
 }
 
+// A flow may go from a token into a handle, and then stays there.
 func TestHandle_Swap(t *testing.T) {
 	t.Parallel()
 	onEveryStore(t, func(t *testing.T, start starter) {
@@ -295,19 +307,25 @@ func TestHandle_Swap(t *testing.T) {
 		swap := func(name, to string) flow.Item[trail] {
 			return flow.Do(name, func(ctx context.Context, _ *trail) error { return flow.Swap(ctx, to) })
 		}
-		f := flow.New("f", asks("x"), swap("to sealed", "sealed"), asks("y"), swap("to handle", "handle"), asks("z"), asks("end"), ends())
-		h, _ := start(nil, f)
+		f := flow.New("f", asks("x"), swap("to handle", "handle"), asks("y"), flow.If(when("back"), swap("to sealed", "sealed")), asks("z"), ends())
+		h, _ := start(func(c *flow.Config) { c.Default = func(string) string { return "sealed" } }, f)
 		r, err := h.Start(t.Context(), "f", nil)
 		require.NoError(t, err)
-		for i, name := range []string{"handle.", "sealed.", "handle.", "handle."} {
+		answers := []string{"0", "+back", "1", "2"}
+		for i, name := range []string{"sealed.", "handle.", "handle.", "handle."} {
 			require.True(t, strings.HasPrefix(r.Token, name), "%d: %s", i, r.Token)
 			before := r.Token
-			r, err = h.Resume(t.Context(), before, json.RawMessage(fmt.Sprintf(`{"text":"%d"}`, i)))
+			next, err := h.Resume(t.Context(), before, json.RawMessage(fmt.Sprintf(`{"text":%q}`, answers[i])))
+			if answers[i] == "+back" {
+				require.ErrorContains(t, err, "a handle keeps its flows to their end")
+				continue
+			}
 			require.NoError(t, err)
+			r = next
 			_, err = h.Resume(t.Context(), before, one)
 			requireCode(t, cairnerr.CodePauseOver, err)
 		}
-		require.JSONEq(t, `["x=0","y=1","z=2","end=3"]`, string(r.Done.Data))
+		require.JSONEq(t, `["x=0","y=1","z=2"]`, string(r.Done.Data))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -85,9 +86,15 @@ func (h *Handler) check() error {
 	mistake := func(format string, args ...any) {
 		mistakes = append(mistakes, cairnerr.Errorf(cairnerr.CodeMalformed, format, args...))
 	}
+	for i, o := range h.cfg.Outlets {
+		if o == nil {
+			mistake("outlet %d of %d is nil", i+1, len(h.cfg.Outlets))
+			return errors.Join(mistakes...)
+		}
+	}
 	var list []*definition
 	for i, f := range h.cfg.Allow {
-		if f == nil || f.definition() == nil {
+		if f == nil || reflect.ValueOf(f).IsNil() {
 			mistake("flow %d of %d is nil", i+1, len(h.cfg.Allow))
 			continue
 		}
@@ -106,7 +113,7 @@ func (h *Handler) check() error {
 		if !isStrategyName(name) {
 			mistake("bad name of a strategy: %q: letters, digits, _ and - are allowed", name)
 		}
-		if s := h.cfg.Strategies[name]; s == nil {
+		if s := h.cfg.Strategies[name]; s == nil || reflect.ValueOf(s).IsNil() {
 			mistake("strategy %q is nil", name)
 		} else {
 			mistakes = append(mistakes, s.check(h.keptBy(name, list)))
@@ -174,7 +181,7 @@ func (h *Handler) flow(name string) (*definition, error) {
 // call returns what a strategy needs.
 func (h *Handler) call(strategy string) *call {
 	c := &call{turner: turner{now: h.cfg.Now, observe: h.cfg.Observe}, strategy: strategy, base: h.cfg.BaseURL, flow: h.flow}
-	c.place = func(ctx context.Context, t *turned) error { return h.place(ctx, strategy, t) }
+	c.place = func(ctx context.Context, t *turned) error { return h.place(ctx, strategy, c.pure, t) }
 	return c
 }
 
@@ -215,7 +222,7 @@ func (h *Handler) Start(ctx context.Context, flow string, begin json.RawMessage)
 	if err != nil {
 		return nil, err
 	}
-	return h.reply(name, t)
+	return h.reply(name, t), nil
 }
 
 // Resume answers the pause that a token stands for, and does what comes before the next one. What was filled in wrongly
@@ -233,7 +240,7 @@ func (h *Handler) resume(ctx context.Context, token string, in *submission) (*Re
 	if err != nil {
 		return nil, err
 	}
-	return h.reply(name, t)
+	return h.reply(name, t), nil
 }
 
 // Show returns what the flow that a token stands for waits for. It changes nothing.
@@ -246,7 +253,7 @@ func (h *Handler) Show(ctx context.Context, token string) (*Reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.reply(name, t)
+	return h.reply(name, t), nil
 }
 
 // split returns the strategy that a token names, and the rest.
@@ -259,16 +266,19 @@ func (h *Handler) split(token string) (name, raw string, err error) {
 }
 
 // place keeps a pause where it is to be kept, and delivers it.
-func (h *Handler) place(ctx context.Context, own string, t *turned) error {
+func (h *Handler) place(ctx context.Context, own string, pure bool, t *turned) error {
 	out := &t.outcome
 	if out.ask == nil {
 		return nil
+	}
+	if pure && (out.swap != "" || out.ask.ask.outlet != nil) {
+		return errNotPure
 	}
 	t.strategy = cmp.Or(out.swap, own)
 	if t.token == "" {
 		next := h.cfg.Strategies[t.strategy]
 		if next == nil {
-			return cairnerr.Errorf(cairnerr.CodeMalformed, "Swap names the strategy %q, which does not exist", t.strategy)
+			return cairnerr.Errorf(cairnerr.CodeInternal, "Swap names the strategy %q, which does not exist", t.strategy)
 		}
 		var err error
 		if t.token, t.expires, err = next.adopt(ctx, h.call(t.strategy), out.state); err != nil {
@@ -283,7 +293,8 @@ func (h *Handler) place(ctx context.Context, own string, t *turned) error {
 }
 
 // deliver delivers a pause through an outlet.
-func (t *turned) deliver(ctx context.Context, o Outlet, base string) error {
+func (t *turned) deliver(ctx context.Context, o Outlet, base string) (err error) {
+	defer recovered(&err)
 	s, err := t.context()
 	if err != nil {
 		return err
@@ -299,19 +310,16 @@ func (t *turned) deliver(ctx context.Context, o Outlet, base string) error {
 }
 
 // reply returns what the caller may know.
-func (h *Handler) reply(strategy string, t *turned) (*Reply, error) {
+func (h *Handler) reply(strategy string, t *turned) *Reply {
 	r := &Reply{Flow: t.flow.name, Sent: t.sent}
 	switch {
 	case t.outcome.ask == nil:
 		r.Done = &t.outcome.result
 	case t.sent == "":
-		var err error
-		if r.Ask, err = t.question(); err != nil {
-			return nil, err
-		}
+		r.Ask = t.question()
 		r.Token, r.Expires = cmp.Or(t.strategy, strategy)+"."+t.token, t.expires
 	}
-	return r, nil
+	return r
 }
 
 // link returns the URL of the page for a token. It never depends on the request, whose Host anybody can choose.
@@ -324,54 +332,34 @@ func link(base, token string) string {
 	return u.String()
 }
 
-// context returns the context of the flow as its code has it.
+// context returns the context that the Ask works on: of a Sub, its part.
 func (t *turned) context() (any, error) {
 	s := t.flow.zero()
 	if err := json.Unmarshal(t.outcome.state.Context, s); err != nil {
 		return nil, cairnerr.Errorf(cairnerr.CodeFlowChanged, "the context of flow %q does not fit its type any more: %w", t.flow.name, err)
 	}
-	return s, nil
+	return contextAt(t.flow.items, locate(t.flow.items, t.outcome.state.At, ""), s), nil
 }
 
 // question returns the form that the flow waits for.
-func (t *turned) question() (*Question, error) {
+func (t *turned) question() *Question {
 	form := t.outcome.ask.ask.form
 	q := &Question{Name: t.outcome.state.At, Schema: form.Schema(), Fields: fieldsOf(form.Fields()), Wrong: t.outcome.wrong}
-	prefill := t.outcome.ask.ask.prefill
-	if prefill == nil {
-		return q, nil
+	if values, err := t.prefilled(); err == nil && values != nil { // without them the form can be filled in, too
+		q.Values = shownValues(values, q.Fields)
+	}
+	return q
+}
+
+// prefilled returns what the form begins with, as JSON.
+func (t *turned) prefilled() (values json.RawMessage, err error) {
+	defer recovered(&err)
+	if t.outcome.ask.ask.prefill == nil {
+		return nil, nil
 	}
 	s, err := t.context()
 	if err != nil {
 		return nil, err
 	}
-	values, err := prefill(s)
-	if err != nil {
-		return nil, cairnerr.Errorf(cairnerr.CodeEncode, "the values of Ask %q cannot be written as JSON: %w", q.Name, err)
-	}
-	q.Values = withoutSensitive(values, q.Fields)
-	return q, nil
-}
-
-// withoutSensitive drops the values of passwords and the like.
-func withoutSensitive(values json.RawMessage, fields []Field) json.RawMessage {
-	var all map[string]any
-	if json.Unmarshal(values, &all) != nil {
-		return nil
-	}
-	for _, f := range fields {
-		if !f.Sensitive {
-			continue
-		}
-		in, parts := all, strings.Split(f.Path, ".")
-		for _, part := range parts[:len(parts)-1] {
-			in, _ = in[part].(map[string]any)
-		}
-		delete(in, parts[len(parts)-1])
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return nil
-	}
-	return text
+	return t.outcome.ask.ask.prefill(s)
 }

@@ -30,11 +30,12 @@ const (
 //
 //   - POST with JSON: {"flow": "auth/login"} starts a flow, {"token": "…", "input": {…}} resumes one. The answer is a
 //     [Reply] as JSON.
-//   - GET ?token=… shows the page of a pause, and changes nothing. GET ?flow=… starts a flow that begins with an Ask.
+//   - GET ?token=… shows the page of a pause, and changes nothing. GET ?flow=… shows the first form of a sealed flow that
+//     does nothing before it asks, and else a button that starts the flow.
 //   - POST from a page resumes a flow, and shows the next page.
 //
-// A request that is repeated with the same Idempotency-Key, or from the same page, gets the same answer, if the strategy
-// can give it.
+// An answer to a pause that a [Handle] keeps can be sent again with the same Idempotency-Key, or from the same page: it
+// gets the same reply.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.http.ServeHTTP(w, r) }
 
 func (h *Handler) routes() http.Handler {
@@ -107,41 +108,40 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, q *request) (*R
 
 var errMethod = cairnerr.Errorf(cairnerr.CodeUnsupported, "use GET or POST")
 
-// get shows a pause, or begins a flow of which nothing is done before its first form is shown.
+// get shows a pause, or the beginning of a flow.
 func (h *Handler) get(r *http.Request, q *request) (*Reply, error) {
 	query := r.URL.Query()
 	switch token, flow := query.Get(tokenParam), query.Get(flowParam); {
 	case token != "":
 		return h.Show(r.Context(), token)
 	case flow != "":
-		d, err := h.flow(flow)
-		if err != nil {
-			return nil, err
-		}
-		if !beginsWithAsk(d.items) {
-			q.Flow = flow
-			return &Reply{Flow: flow}, nil // a page with a button
-		}
-		return h.Start(r.Context(), flow, nil)
+		q.Flow = flow
+		return h.startToLook(r, flow)
 	default:
 		return nil, cairnerr.Errorf(cairnerr.CodeMalformed, "the request has neither a token nor a flow")
 	}
 }
 
-// beginsWithAsk reports whether a flow does nothing before it asks, so that a browser may begin it ahead of time.
-func beginsWithAsk(items []*node) bool {
-	for _, n := range items {
-		switch n.kind {
-		case askNode:
-			return n.ask.outlet == nil
-		case ifNode, whileNode, listNode, subNode:
-			return beginsWithAsk(n.items)
-		case breakNode, continueNode:
-		default:
-			return false
+// startToLook starts a flow if that does nothing but ask: a browser may look ahead, and a page of another site may name
+// the address of this one. Otherwise the reply asks nothing.
+func (h *Handler) startToLook(r *http.Request, flow string) (*Reply, error) {
+	d, err := h.flow(flow)
+	if err != nil {
+		return nil, err
+	}
+	name := h.strategyFor(flow)
+	if sealed, ok := h.cfg.Strategies[name].(*Sealed); ok && r.Method == http.MethodGet {
+		c := h.call(name)
+		c.pure = true
+		t, err := sealed.start(r.Context(), c, d, state{Flow: flow, Version: d.version})
+		if err == nil {
+			return h.reply(name, t), nil
+		}
+		if !errors.Is(err, errNotPure) {
+			return nil, err
 		}
 	}
-	return false
+	return &Reply{Flow: flow}, nil
 }
 
 // read reads the body of a POST.
@@ -233,7 +233,7 @@ func (h *Handler) shown(r *http.Request, err error) (problem, int) {
 	}
 	id := rand.Text()
 	h.cfg.Logger.ErrorContext(r.Context(), "a turn of a flow failed", slog.String("id", id), slog.Any("error", err))
-	return problem{cairnerr.CodeInternal, "something went wrong, and nothing was changed; the id of the error is " + id}, http.StatusInternalServerError
+	return problem{cairnerr.CodeInternal, "something went wrong; the id of the error is " + id}, http.StatusInternalServerError
 }
 
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, q *request, err error) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cairn-workflow/cairn/cairnerr"
 	"github.com/cairn-workflow/cairn/flow"
 )
 
@@ -207,11 +208,51 @@ func TestHTTP_Page_StrangePath_TokenStays(t *testing.T) {
 	require.True(t, strings.HasPrefix(res.Header.Get("Location"), "?token="), res.Header.Get("Location"))
 }
 
+// An error of the flow's own code is not one of the request, whatever code it has.
+func TestHTTP_ErrorsOfTheFlow_AreNotShown(t *testing.T) {
+	t.Parallel()
+	f := flow.New("f", flow.Do("fails", func(context.Context, *trail) error {
+		return cairnerr.Errorf(cairnerr.CodeMalformed, "postgres://admin:hunter2@db refused")
+	}), asks("x"))
+	s := newSite(t, nil, f)
+	status, v := s.post(map[string]any{"flow": "f"})
+	require.Equal(t, 500, status)
+	require.NotContains(t, at(v, "error", "message"), "hunter2")
+	require.Contains(t, s.log.String(), "hunter2")
+}
+
+// A page names only so many problems that belong to none of its fields.
+func TestHTTP_ManyProblems_PageStaysSmall(t *testing.T) {
+	t.Parallel()
+	type numbers struct {
+		N []int `json:"n"`
+	}
+	s := newSite(t, nil, flow.New("f", flow.Ask("x", func(context.Context, *trail, numbers) error { return nil })))
+	_, page := s.get("?flow=f")
+	res, page := s.submit(fill(page, url.Values{"n": {strings.Repeat("x\n", 5000)}}))
+	require.Equal(t, 422, res.StatusCode)
+	require.Less(t, len(page), 40_000)
+}
+
+func TestHTTP_IPv6_CountsNetworks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(c *flow.Config) {
+		c.MaxRequests = 1
+		c.ClientIP = func(r *http.Request) string { return r.Header.Get("Accept") }
+	}, signIn())
+	for address, want := range map[string]int{"2001:db8::1": 200, "2001:db8:0:1::1": 200, "::ffff:192.0.2.1": 200} {
+		res, _ := s.do(http.MethodPost, "", "application/json", address, `{"flow":"auth/login"}`)
+		require.Equal(t, want, res.StatusCode, address)
+	}
+	res, _ := s.do(http.MethodPost, "", "application/json", "2001:db8::ffff", `{"flow":"auth/login"}`)
+	require.Equal(t, 429, res.StatusCode)
+}
+
 // A browser that looks ahead must not send mails: a flow that begins with a Do is started by a button.
 func TestHTTP_GetOfAFlowThatDoesSomething_ShowsAButton(t *testing.T) {
 	t.Parallel()
 	done := 0
-	f := flow.New("f", flow.Do("mail", func(context.Context, *trail) error { done++; return nil }), asks("x"), ends())
+	f := flow.New("f", flow.If(when("never"), asks("w")), flow.Do("mail", func(context.Context, *trail) error { done++; return nil }), asks("x"), ends())
 	s := newSite(t, nil, f)
 	res, page := s.get("?flow=f")
 	require.Equal(t, 200, res.StatusCode)

@@ -3,6 +3,7 @@ package flow
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -18,6 +19,9 @@ type limiter struct {
 
 const window = time.Minute
 
+// maxAddresses is how many addresses are told apart in a window.
+const maxAddresses = 100_000
+
 func newLimiter(most int, now func() time.Time) *limiter {
 	return &limiter{most: most, now: now, count: map[string]int{}}
 }
@@ -27,12 +31,16 @@ func (l *limiter) take(address string) time.Duration {
 	if l.most < 0 {
 		return 0
 	}
+	address = network(address)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	if since := now.Sub(l.began); since >= window || since < 0 {
 		l.began = now
 		clear(l.count)
+	}
+	if _, known := l.count[address]; !known && len(l.count) >= maxAddresses {
+		address = "" // all others together
 	}
 	if l.count[address] >= l.most {
 		return window - now.Sub(l.began)
@@ -48,4 +56,13 @@ func remoteIP(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
+}
+
+// network returns what is counted: of an IPv6 address the first 64 bits, because one caller has them all.
+func network(address string) string {
+	ip, err := netip.ParseAddr(address)
+	if err != nil || !ip.Is6() || ip.Is4In6() {
+		return address
+	}
+	return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -108,16 +109,28 @@ func formPage(title string, reply *Reply, sent url.Values) *page {
 		}
 	}
 	// A problem of a field that the page does not show is one of the form.
-	for path, text := range reply.Ask.Wrong {
-		if path != "" && !slices.ContainsFunc(p.Fields, func(f pageField) bool { return f.Path == path }) {
-			p.Alert = strings.TrimSpace(p.Alert + " " + path + " " + text + ".")
+	shown := map[string]bool{"": true}
+	for _, f := range p.Fields {
+		shown[f.Path] = shown[f.Path] || f.Control != "hidden"
+	}
+	others := []string{p.Alert}
+	for _, path := range slices.Sorted(maps.Keys(reply.Ask.Wrong)) {
+		if !shown[path] && len(others) <= maxOthers {
+			others = append(others, path+" "+reply.Ask.Wrong[path]+".")
 		}
 	}
+	p.Alert = strings.TrimSpace(strings.Join(others, " "))
 	return p
 }
 
+// maxOthers is how many problems a page names that belong to none of its fields.
+const maxOthers = 10
+
 // moreEntries is how many empty entries a page has for a list.
 const moreEntries = 2
+
+// maxEntries is how many entries of a list a page shows.
+const maxEntries = 100
 
 // flatten makes entries of lists fields of their own: those that there are, and some empty ones.
 func flatten(fields []Field, values url.Values) []Field {
@@ -131,7 +144,7 @@ func flatten(fields []Field, values url.Values) []Field {
 		for path := range values {
 			rest, ok := strings.CutPrefix(path, f.Path+".")
 			number, _, _ := strings.Cut(rest, ".")
-			if n, err := strconv.Atoi(number); ok && err == nil && n < 100 {
+			if n, err := strconv.Atoi(number); ok && err == nil && n >= 0 && n < maxEntries {
 				entries = max(entries, n+1+moreEntries)
 			}
 		}

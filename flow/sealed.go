@@ -69,8 +69,9 @@ func (s *Sealed) with(change func(*Sealed)) *Sealed {
 
 // sealed is what a token holds.
 type sealed struct {
-	State state  `json:"s"`
-	ID    string `json:"i"` // of the pause: the same in all tokens of it
+	State    state  `json:"s"`
+	ID       string `json:"i"` // of the pause: the same in all tokens of it
+	Strategy string `json:"n"` // the name of the strategy: no other takes it
 }
 
 func (s *Sealed) check(flows []*definition) error {
@@ -128,7 +129,7 @@ func (s *Sealed) open(c *call, token string) (*sealed, *definition, *node, error
 	}
 	var plain []byte
 	v := new(sealed)
-	if s.codec.Decode(envelope, &plain) != nil || json.Unmarshal(plain, v) != nil || v.State.expired(c.now()) {
+	if s.codec.Decode(envelope, &plain) != nil || json.Unmarshal(plain, v) != nil || v.Strategy != c.strategy || v.State.expired(c.now()) {
 		return nil, nil, nil, errToken
 	}
 	d, err := c.flow(v.State.Flow)
@@ -151,11 +152,16 @@ func (s *Sealed) reseal(c *call, st state, id string) (state, string, error) {
 	if st.Expires == 0 {
 		st.Expires = c.now().Add(s.ttl).UnixMilli()
 	}
-	token, err := s.seal(&sealed{State: st, ID: id})
+	token, err := s.seal(&sealed{State: st, ID: id, Strategy: c.strategy})
 	return st, token, err
 }
 
 func (s *Sealed) adopt(_ context.Context, c *call, st state) (string, time.Time, error) {
+	if d, err := c.flow(st.Flow); err != nil {
+		return "", time.Time{}, err
+	} else if n := d.asks()[st.At]; s.unguarded && n != nil && n.ask.attempts > 0 {
+		return "", time.Time{}, cairnerr.Errorf(cairnerr.CodeUnsupported, "Ask %q limits the attempts, and the sealed strategy has no Guard that counts them", st.At)
+	}
 	st, token, err := s.reseal(c, st, "")
 	return token, st.expiry(), err
 }
@@ -207,11 +213,15 @@ func (s *Sealed) resume(ctx context.Context, c *call, token string, in *submissi
 	}
 	became := Unchanged
 	if !s.unguarded {
-		tries, err := s.guard.Take(ctx, v.ID, v.State.expiry())
-		if err != nil {
-			return nil, err
+		tries, taken := s.guard.Take(ctx, v.ID, v.State.expiry())
+		if taken != nil {
+			return nil, taken
 		}
-		defer func() { err = errors.Join(err, s.guard.Give(context.WithoutCancel(ctx), v.ID, became)) }()
+		defer func() {
+			if given := s.guard.Give(context.WithoutCancel(ctx), v.ID, became); given != nil {
+				t, err = nil, errors.Join(err, failed(given)) // who cannot be counted does not go on
+			}
+		}()
 		v.State.Tries = tries
 		if most := n.ask.attempts; most > 0 && tries >= most {
 			return nil, errOver
@@ -219,10 +229,10 @@ func (s *Sealed) resume(ctx context.Context, c *call, token string, in *submissi
 	}
 	out, err := c.turn(ctx, d, v.State, input)
 	switch {
-	case err != nil && n.ask.burn:
-		became = Answered
-		return nil, err
 	case err != nil:
+		if n.ask.burn {
+			became = Answered
+		}
 		return nil, err
 	case len(out.wrong) > 0:
 		became = Wrong
@@ -232,7 +242,7 @@ func (s *Sealed) resume(ctx context.Context, c *call, token string, in *submissi
 		return s.again(c, d, out, v.ID)
 	}
 	next, err := s.keep(ctx, c, d, out)
-	if err == nil {
+	if err == nil || n.ask.burn {
 		became = Answered
 	}
 	return next, err

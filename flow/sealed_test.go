@@ -244,7 +244,34 @@ func TestSwap_KeepsTheNextPauseElsewhere(t *testing.T) {
 	requireCode(t, cairnerr.CodeUnsupported, flow.Swap(t.Context(), "other"))
 	lost := flow.New("f", flow.Do("swap", func(ctx context.Context, _ *trail) error { return flow.Swap(ctx, "nowhere") }), asks("y"))
 	_, err = handlerOf(t, lost).Start(t.Context(), "f", nil)
-	requireCode(t, cairnerr.CodeMalformed, err)
+	requireCode(t, cairnerr.CodeInternal, err)
+}
+
+// Two strategies with the same keys do not take each other's tokens: else the one without a guard would take all.
+func TestSealed_TokenOfAnotherStrategy_IsRefused(t *testing.T) {
+	t.Parallel()
+	h := handlerWith(t, func(c *flow.Config) {
+		c.Strategies["free"] = flow.NewSealed(keys(t)).Guard(nil)
+		c.Default = func(string) string { return "sealed" }
+	}, flow.New("f", asks("x").Attempts(2)))
+	r, err := h.Start(t.Context(), "f", nil)
+	require.NoError(t, err)
+	_, err = h.Resume(t.Context(), "free."+strings.TrimPrefix(r.Token, "sealed."), one)
+	requireCode(t, cairnerr.CodeTokenInvalid, err)
+}
+
+// brokenGuard cannot write down what became of a pause.
+type brokenGuard struct{ flow.Guard }
+
+func (brokenGuard) Give(context.Context, string, flow.Became) error { return context.DeadlineExceeded }
+
+func TestSealed_GuardFails_NobodyGoesOn(t *testing.T) {
+	t.Parallel()
+	h, token := asked(t, flow.NewSealed(keys(t)).Guard(brokenGuard{flow.NewMemoryGuard()}), nil)
+	_, err := h.Resume(t.Context(), token, one)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = h.Resume(t.Context(), token, one)
+	requireCode(t, cairnerr.CodePauseOver, err)
 }
 
 // FuzzToken changes tokens: none but the true one is taken, and nothing panics.
@@ -252,20 +279,18 @@ func FuzzToken(f *testing.F) {
 	h, token := asked(f, flow.NewSealed(keys(f)).Guard(nil), func(c *flow.Config) { c.Now = newClock().Now })
 	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, "sealed."))
 	require.NoError(f, err)
-	f.Add(token, 0, byte(0))
+	f.Add("nonsense", 0, byte(1)) // and not the token: each process that fuzzes makes one of its own
 	f.Add("sealed.", 3, byte(1))
 	f.Add("sealed."+strings.Repeat("A", 5000), 20, byte(255))
 	f.Fuzz(func(t *testing.T, text string, at int, change byte) {
-		if text != token {
-			_, err := h.Resume(t.Context(), text, one)
-			requireCode(t, cairnerr.CodeTokenInvalid, err)
-		}
+		_, err := h.Resume(t.Context(), text, one)
+		requireCode(t, cairnerr.CodeTokenInvalid, err)
 		if change == 0 || at < 0 {
 			return
 		}
 		changed := bytes.Clone(raw)
 		changed[at%len(changed)] ^= change
-		_, err := h.Resume(t.Context(), "sealed."+base64.RawURLEncoding.EncodeToString(changed), one)
+		_, err = h.Resume(t.Context(), "sealed."+base64.RawURLEncoding.EncodeToString(changed), one)
 		requireCode(t, cairnerr.CodeTokenInvalid, err)
 	})
 }

@@ -25,6 +25,10 @@ type state struct {
 	Tries   int             `json:"tries,omitempty"`
 	Context json.RawMessage `json:"context"`
 	Expires int64           `json:"expires,omitempty"` // of the pause, in milliseconds since 1970; 0: never
+	Burn    bool            `json:"burn,omitempty"`    // a failure closes the pause
+	Serial  int             `json:"serial,omitempty"`  // of the pause: no two pauses of a handle have the same
+	Last    int             `json:"last,omitempty"`    // the last serial that was given
+	Key     string          `json:"key,omitempty"`     // the name of the key of a handle's token
 }
 
 // outcome is what a turn came to: the flow waits again, has ended, or asks again for what was wrong.
@@ -67,6 +71,25 @@ func Swap(ctx context.Context, strategy string) error {
 type turner struct {
 	now     func() time.Time
 	observe func(context.Context, Observed)
+	pure    bool // a turn that would do something fails with errNotPure
+}
+
+// errNotPure says that a turn that should only look would have done something.
+var errNotPure = cairnerr.Errorf(cairnerr.CodeUnsupported, "the flow does something before it asks")
+
+// failed returns an error of the flow's own code. Its code and message are not for callers: they see that a turn failed.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cairnerr.Errorf(cairnerr.CodeInternal, "%w", err)
+}
+
+// recovered makes a panic in the code of a flow an error. It is deferred.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = &cairnerr.Error{Code: cairnerr.CodePanic, Message: fmt.Sprint(p), Stack: string(debug.Stack())}
+	}
 }
 
 // read checks what somebody has filled in, and returns it with its defaults.
@@ -125,6 +148,7 @@ func nodeAt(items []*node, way []int) *node {
 
 // turn is the interpreter: it does what comes before the next pause. The state is current, the input was read.
 func (t *turner) turn(ctx context.Context, d *definition, st state, input json.RawMessage) (out outcome, err error) {
+	defer recovered(&err)
 	s := d.zero()
 	if len(st.Context) > 0 {
 		if err := json.Unmarshal(st.Context, s); err != nil {
@@ -136,25 +160,30 @@ func (t *turner) turn(ctx context.Context, d *definition, st state, input json.R
 	if st.At != "" {
 		w.way = locate(d.items, st.At, "")
 	}
-	sig, err := w.safely(d.items, s)
-	var wrong Invalid
+	sig, err := w.walk(d.items, s, "")
+	wrong, refused := errors.AsType[Invalid](err)
 	switch {
-	case errors.As(err, &wrong) && w.asked:
+	case refused && w.asked:
 		out.wrong = wrong
 		out.state, out.ask = st, nodeAt(d.items, locate(d.items, st.At, ""))
 		out.state.Tries++
+		about.swap = "" // the pause stays where it is
 	case err != nil:
 		return out, err
 	case sig == paused:
 		out.ask = w.ask
-		out.state = state{Flow: d.name, Version: d.version, At: w.at, Pause: st.Pause + 1}
+		out.state = state{Flow: d.name, Version: d.version, At: w.at, Pause: st.Pause + 1, Burn: w.ask.ask.burn, Last: st.Last}
 		if w.ask.ask.limited {
 			out.state.Expires = t.now().Add(w.ask.ask.ttl).UnixMilli()
 		}
 	default:
 		out.result = w.result
 		out.state = state{Flow: d.name, Version: d.version, Pause: st.Pause}
-		if err := w.result.err; err != nil {
+		err := w.result.err
+		if err == nil && len(w.result.Data) > 0 && !json.Valid(w.result.Data) {
+			err = errors.New("its data is not JSON")
+		}
+		if err != nil {
 			return out, cairnerr.Errorf(cairnerr.CodeEncode, "the result of flow %q cannot be written as JSON: %w", d.name, err)
 		}
 	}
@@ -188,17 +217,6 @@ type walker struct {
 	at     string
 	ask    *node
 	result Result
-}
-
-// safely walks, and makes a panic in the code of the flow an error.
-func (w *walker) safely(items []*node, s any) (sig signal, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			w.asked = false
-			err = &cairnerr.Error{Code: cairnerr.CodePanic, Message: fmt.Sprint(p), Stack: string(debug.Stack())}
-		}
-	}()
-	return w.walk(items, s, "")
 }
 
 func (w *walker) walk(items []*node, s any, prefix string) (signal, error) {
@@ -238,16 +256,24 @@ func (w *walker) observed(n *node, s any, prefix string, resumed bool) (signal, 
 func (w *walker) one(n *node, s any, prefix string, resumed bool) (signal, error) {
 	switch n.kind {
 	case doNode:
-		return goesOn, n.do(w.ctx, s)
+		if w.pure {
+			return goesOn, errNotPure
+		}
+		return goesOn, failed(n.do(w.ctx, s))
 	case askNode:
 		if !resumed {
 			w.at, w.ask = prefix+n.name, n
 			return paused, nil
 		}
-		w.asked = true
 		err := n.ask.take(w.ctx, s, w.input)
-		w.asked = err != nil
-		return goesOn, err
+		if wrong, ok := errors.AsType[Invalid](err); ok {
+			if len(wrong) == 0 { // nothing is wrong
+				return goesOn, nil
+			}
+			w.asked = true
+			return goesOn, err
+		}
+		return goesOn, failed(err)
 	case ifNode:
 		if resumed || n.cond(s) {
 			return w.walk(n.items, s, prefix)
@@ -290,6 +316,18 @@ func (w *walker) loop(n *node, s any, prefix string, resumed bool) (signal, erro
 		}
 	}
 	return goesOn, nil
+}
+
+// contextAt returns the part of a context that an Ask works on.
+func contextAt(items []*node, way []int, s any) any {
+	n := items[way[0]]
+	if n.kind == subNode {
+		s = n.part(s)
+	}
+	if len(way) == 1 {
+		return s
+	}
+	return contextAt(n.items, way[1:], s)
 }
 
 // leaves ends a signal at the item that it leaves.

@@ -368,3 +368,53 @@ func TestNewHandler_ListsAllMistakes(t *testing.T) {
 	_, err = flow.NewHandler(flow.Config{})
 	require.ErrorContains(t, err, "a handler needs a strategy")
 }
+
+// An Ask in a Sub delivers, and fills its form in, by its part of the context.
+func TestAsk_InASub_UsesItsPart(t *testing.T) {
+	t.Parallel()
+	type outer struct{ Part trail }
+	var to string
+	mail := flow.OutletFunc("mail", func(_ context.Context, d *flow.Delivery) error { to = d.To; return nil })
+	inner := flow.New("inner", do("in"),
+		asks("first").Prefill(func(s *trail) any { return answer{s.Done[0]} }),
+		asks("second").Via(mail, func(s *trail) string { return s.Done[1] }))
+	h := handlerWith(t, func(c *flow.Config) { c.Outlets, c.BaseURL = []flow.Outlet{mail}, "https://app.example/flow" },
+		flow.New("f", flow.Sub("part", inner, func(s *outer) *trail { return &s.Part })))
+	r, err := h.Start(t.Context(), "f", nil)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"text":"in"}`, string(r.Ask.Values))
+	sent, err := h.Resume(t.Context(), r.Token, one)
+	require.NoError(t, err)
+	require.Equal(t, "mail", sent.Sent)
+	require.Equal(t, "first=1", to)
+}
+
+func TestInvalid_Empty_IsNoError(t *testing.T) {
+	t.Parallel()
+	f := flow.New("f", flow.Ask("x", func(context.Context, *trail, answer) error { return flow.Invalid{} }), do("after"), ends())
+	_, done := play(t, f, "1")
+	require.Equal(t, []string{"after"}, done)
+}
+
+func TestPrefill_ShowsOnlyWhatTheFormHas(t *testing.T) {
+	t.Parallel()
+	type line struct {
+		Item   string `json:"item"`
+		Secret string `json:"secret,omitempty" form:"password"`
+	}
+	type shown struct {
+		ID       int64  `json:"id"`
+		Password string `json:"password,omitempty" form:"password"`
+		Address  struct {
+			City string `json:"city"`
+		} `json:"address"`
+		Lines []line `json:"lines"`
+	}
+	f := flow.New("f", flow.Ask("x", func(context.Context, *trail, shown) error { return nil }).Prefill(func(*trail) any {
+		return json.RawMessage(`{"id":9007199254740993,"password":"hunter2","other":"hidden","address":{"city":"Bern","zip":1},"lines":[{"item":"pen","secret":"hunter2"}]}`)
+	}))
+	r, err := handlerOf(t, f).Start(t.Context(), "f", nil)
+	require.NoError(t, err)
+	require.JSONEq(t, `{"address":{"city":"Bern"},"id":9007199254740993,"lines":[{"item":"pen"}]}`, string(r.Ask.Values))
+	require.Contains(t, string(r.Ask.Values), "9007199254740993")
+}

@@ -24,8 +24,14 @@ import (
 // The path "" is the form itself. A message never shows a value.
 type Fields map[string]string
 
+// maxProblems is how many paths have messages. A value of many entries can have as many problems.
+const maxProblems = 100
+
 // add adds a message to those of a path.
 func (w Fields) add(path, message string) {
+	if _, known := w[path]; !known && len(w) >= maxProblems {
+		return
+	}
 	switch known := w[path]; {
 	case known == "":
 		w[path] = message
@@ -48,7 +54,7 @@ const isRequired = "is required"
 // does not know. Then encoding/json can decode it into the struct type. Else wrong has all problems.
 //
 // Null is the same as a missing property. A required group is checked even if it is missing, so that the problems name
-// its fields. The time and the number of problems grow with the size of the value, which the caller limits.
+// its fields. At most a hundred fields have messages. The time grows with the size of the value, which the caller limits.
 func (f *Form) Check(value json.RawMessage) (parsed json.RawMessage, wrong Fields) {
 	v, err := parse(value)
 	if err != nil {
