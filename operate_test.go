@@ -165,6 +165,43 @@ func TestSendWhilePaused(t *testing.T) {
 	})
 }
 
+// A value that comes after the pause is kept, also if the code of the run has not come to wait for it yet.
+func TestSendWhilePaused_CodeIsOnItsWay_ValueIsKept(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, start starter) {
+		mail := cairn.NewHook[string]("mail").Token("mail")
+		var first atomic.Bool
+		first.Store(true)
+		opened, goOn := make(chan struct{}), make(chan struct{})
+		wf := cairn.NewWorkflow("reader", func(ctx cairn.Context, _ struct{}) (string, error) {
+			open, err := mail.Open(ctx)
+			if err != nil {
+				return "", err
+			}
+			if first.CompareAndSwap(true, false) {
+				close(opened)
+				<-goOn //cairnvet:ignore wait the test holds the code up
+			}
+			return open.Receive(ctx)
+		})
+		e := start(wf)
+		run, err := wf.Start(t.Context(), e, struct{}{})
+		require.NoError(t, err)
+		<-opened
+		require.NoError(t, run.Pause(t.Context(), "later"))
+		require.NoError(t, mail.Send(t.Context(), e, "mail", "hello"))
+		close(goOn)
+		require.Eventually(t, func() bool { return e.Stats().Active == 0 }, time.Minute, time.Millisecond)
+		info, err := run.Describe(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, cairn.PhasePaused, info.Phase)
+		require.NoError(t, run.Resume(t.Context()))
+		out, err := run.Result(within(t))
+		require.NoError(t, err)
+		require.Equal(t, "hello", out)
+	})
+}
+
 // Who cancels a run that is paused does not want to resume it first: its clean-up runs.
 func TestCancelWhilePaused(t *testing.T) {
 	t.Parallel()

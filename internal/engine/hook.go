@@ -230,6 +230,9 @@ func (h *Hook) decide(b *Branch, timeout string) (d delivery, over, ok bool) {
 	cut, _ := b.cut()
 	if len(h.memo.received) > h.memo.taken {
 		d := h.memo.received[h.memo.taken]
+		if x.memos.paused && d.seq > x.memos.parkedAt { // it is kept until the run is resumed
+			return delivery{}, false, false
+		}
 		if (ended == 0 || d.seq < ended || !fired) && (cut == 0 || d.seq < cut) {
 			h.memo.taken++
 			if timeout != "" {

@@ -104,6 +104,7 @@ type memos struct {
 	request   *journal.CancelRequested // what it said
 	parked    *cairnerr.Error          // why the run was parked, nil: it is not
 	paused    bool                     // it was parked by hand
+	parkedAt  int64                    // the event that parked it last
 	ending    bool                     // it was resumed in order to be cancelled
 }
 
@@ -164,7 +165,7 @@ func (m *memos) fold(run journal.ID, e *journal.Event) {
 			m.cancelled, m.request = e.Seq, d
 		}
 	case *journal.RunParked:
-		m.parked, m.paused = d.Error, d.Asked
+		m.parked, m.paused, m.parkedAt = d.Error, d.Asked, e.Seq
 	case *journal.RunResumed:
 		m.ending = d.Ending
 		if m.paused { // nobody is suspected, and what was under way may go on
